@@ -1,0 +1,1 @@
+"""What belongs in the blanks: one short module per notebook. Nothing here imports `helpers`."""
