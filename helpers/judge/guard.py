@@ -1,0 +1,161 @@
+"""Runs a learner's code so that nothing it does reaches the rest of the session."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import linecache
+import sysconfig
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_OURS = (
+    str(Path(__file__).resolve().parent),
+    sysconfig.get_paths()["purelib"],
+    sysconfig.get_paths()["stdlib"],
+)
+_PATCHABLE = (
+    torch,
+    torch.nn,
+    torch.nn.functional,
+    torch.nn.init,
+    torch.Tensor,
+    torch.nn.Module,
+    torch.nn.Linear,
+    builtins,
+)
+_PRINT_LIMIT = 20_000  # characters kept of what an answer prints
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception in the learner's code, without its traceback.
+
+    type: the class name. where: the learner's function. line: their last line of code, with its number.
+    """
+
+    type: str
+    message: str
+    where: str
+    line: str
+    number: int
+
+    @classmethod
+    def of(cls, error: BaseException) -> Raised:
+        where, line, number = _last_own_line(error.__traceback__)
+        return cls(type(error).__name__, str(error)[:600], where, line, number)
+
+
+def _last_own_line(traceback: TracebackType | None) -> tuple[str, str, int]:
+    """The innermost frame that is neither ours nor a library's."""
+    found = ("", "", 0)
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
+            found = (code.co_name, line, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+class Interrupted(Exception):
+    """The learner stopped the check from the keyboard."""
+
+
+def attempt(call: Callable[[], Any]) -> tuple[Any, Raised | None]:
+    """Call, and catch whatever comes out, `SystemExit` included. Raises Interrupted on a keyboard interrupt."""
+    try:
+        return call(), None
+    except KeyboardInterrupt as error:
+        raise Interrupted(Raised.of(error)) from None
+    except BaseException as error:
+        return None, Raised.of(error)
+
+
+class _Limited(io.StringIO):
+    """Keeps the first characters that are printed and forgets the rest."""
+
+    def write(self, text: str) -> int:
+        room = _PRINT_LIMIT - self.tell()
+        super().write(text[: max(room, 0)])
+        return len(text)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[io.StringIO]:
+    """Silence prints and warnings; put back the random state, the defaults of torch and patched functions."""
+    printed = _Limited()
+    kept = [dict(vars(owner)) for owner in _PATCHABLE]
+    dtype, grad, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
+    try:
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+            warnings.catch_warnings(),
+            torch.random.fork_rng(devices=[]),
+            torch.enable_grad(),
+        ):
+            warnings.simplefilter("ignore")
+            torch.set_default_dtype(torch.float32)
+            yield printed
+    finally:
+        for owner, before in zip(_PATCHABLE, kept, strict=True):
+            _restore(owner, before)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+
+
+def _restore(owner: Any, before: dict[str, Any]) -> None:
+    after = vars(owner)
+    if len(after) == len(before) and all(after.get(name) is value for name, value in before.items()):
+        return
+    for name, value in before.items():
+        if after.get(name) is not value:
+            setattr(owner, name, value)
+    for name in [name for name in after if name not in before]:
+        if callable(after[name]) and not name.startswith("_"):
+            delattr(owner, name)
+
+
+class Spy(TorchFunctionMode):
+    """Notes the names of the torch functions that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: set[str] = set()
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.called.add(getattr(function, "__name__", str(function)))
+        return function(*args, **(kwargs or {}))
+
+
+def does_nothing(function: Any) -> bool:
+    """True for a body that holds only a docstring, `...` or `pass`."""
+    import dis
+
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return False
+    idle = {
+        "RESUME",
+        "LOAD_CONST",
+        "RETURN_VALUE",
+        "RETURN_CONST",
+        "NOP",
+        "CACHE",
+        "COPY_FREE_VARS",
+        "MAKE_CELL",
+    }
+    steps = list(dis.get_instructions(code))
+    returned = [step.argval for step in steps if "CONST" in step.opname]
+    return all(step.opname in idle for step in steps) and all(value is None or value is ... for value in returned)

@@ -1,0 +1,661 @@
+"""Runs an answer on the probes and writes down what happened. It judges nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from helpers.judge import probes
+from helpers.judge.binding import Binding, Loaded, candidates, find_units, index_tensors
+from helpers.judge.guard import Interrupted, Raised, Spy, attempt, does_nothing, guarded
+from helpers.judge.observation import Observation
+from helpers.judge.probes import CLASSES, MASKED, Call, Case
+
+_CLOSE = 2e-5  # two runs of one function in float32 on outputs of order 1
+_CANDIDATES_KEPT = 80
+Key = dict[str, np.ndarray]  # right outputs by which a layout is recognised; not secret
+
+
+def observe(answer: Any, exercise: str, key: Key | None = None) -> Observation:
+    """Run `answer` on the probes of `exercise`.
+
+    key: the right outputs of the cases "main" and "biased/…"; with it odd names and layouts are recognised.
+    Never raises for anything the answer does; a keyboard interrupt is written down and ends the run.
+    """
+    observation = Observation(exercise, facts={"cases": {}})
+    run = _ClassRun(answer, observation, key or {}) if exercise in CLASSES else _FunctionRun(answer, observation)
+    with guarded() as printed:
+        torch.manual_seed(0)
+        try:
+            run.everything()
+        except Interrupted as stop:
+            observation.facts["interrupted"] = vars(stop.args[0])
+        observation.facts["printed"] = printed.tell()
+    return observation
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    array = tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
+    return array.astype(np.float64 if array.dtype == np.float64 else np.float32)
+
+
+def _same(a: np.ndarray, b: np.ndarray, tolerance: float = _CLOSE) -> bool:
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-5, atol=tolerance, equal_nan=True))
+
+
+class _Run:
+    """What both kinds of runs share: the record of single cases."""
+
+    def __init__(self, answer: Any, observation: Observation):
+        self.answer = answer
+        self.exercise = observation.exercise
+        self.facts = observation.facts
+        self.tensors = observation.tensors
+
+    def everything(self) -> None:
+        raise NotImplementedError
+
+    def record(self, case: str, value: Any, raised: Raised | None) -> torch.Tensor | None:
+        """Write one outcome down. Returns the output tensor where there is one."""
+        if raised is not None:
+            self.facts["cases"][case] = {"raised": vars(raised)}
+            return None
+        entry: dict[str, Any] = {"kind": type(value).__name__}
+        self.facts["cases"][case] = entry
+        if isinstance(value, tuple) and value and isinstance(value[0], torch.Tensor):
+            entry["kind"] = "pair"
+            entry["extra_shape"] = list(value[1].shape) if len(value) > 1 and hasattr(value[1], "shape") else None
+            value = value[0]
+        if isinstance(value, bool | int | float | np.number):
+            entry["kind"], value = "number", torch.tensor(float(value), dtype=torch.float64)
+        if not isinstance(value, torch.Tensor):
+            return None
+        entry["kind"] = "tensor" if entry["kind"] not in ("pair", "number") else entry["kind"]
+        entry |= {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
+        array, raised = attempt(lambda: _array(value))
+        if raised is not None or array.size > 200_000:
+            entry["unreadable"] = raised.message if raised else "too large"
+            return None
+        self.tensors[case] = array
+        return value
+
+
+# ------------------------------------------------------------------------------------------ the classes
+
+
+class _ClassRun(_Run):
+    """One of the four attention classes."""
+
+    def __init__(self, answer: Any, observation: Observation, key: Key):
+        super().__init__(answer, observation)
+        self.key = key
+        self.modules: dict[tuple[int, int], Loaded | Raised] = {}
+        self.binding: Binding | None = None
+        self.main = probes.class_cases(self.exercise)[0]
+
+    # -- building and calling
+
+    def build(self, d: int, h: int, rate: float = probes.DROPOUT_RATE) -> nn.Module:
+        """Construct the learner's module with the contract's arguments, by position or by the contract's names."""
+        parameters = _parameters(self.answer)
+        if self.exercise == "MultiHeadAttention":
+            if {"d_model", "h"} <= set(parameters):
+                return self.answer(d_model=d, h=h)
+            return self.answer(d, h)
+        width = {"hidden_dim": d} if "hidden_dim" in parameters else {}
+        positional = () if width else (d,)
+        if self.exercise == "SelfAttentionV3":
+            rate_name = next((n for n in parameters if "drop" in n.lower() or n.lower() in ("p", "rate")), None)
+            if rate_name is not None:
+                return self.answer(*positional, **width, **{rate_name: rate})
+            if len(parameters) > 1:
+                return self.answer(d, rate)
+        return self.answer(*positional, **width)
+
+    def call(self, module: nn.Module, inputs: tuple[torch.Tensor, ...], mask: torch.Tensor | None) -> Any:
+        if mask is None:
+            return module(*inputs)
+        if self.mask_name is not None:
+            return module(*inputs, **{self.mask_name: mask})
+        return module(*inputs, mask)
+
+    def loaded(self, d: int, h: int) -> Loaded | Raised:
+        """The learner's module of these sizes, with its binding; built once."""
+        if (d, h) not in self.modules:
+            self.modules[d, h] = self._load_new(d, h)
+        return self.modules[d, h]
+
+    def _load_new(self, d: int, h: int, rate: float = probes.DROPOUT_RATE) -> Loaded | Raised:
+        module, raised = attempt(lambda: self.build(d, h, rate).eval())
+        if raised is not None:
+            return raised
+        case = next(c for c in probes.class_cases(self.exercise) if (c.d, c.h) == (d, h))
+        _, raised = attempt(lambda: module(*_fresh(case.inputs)))  # layers that are built at the first call
+        if raised is not None:
+            return raised
+        if self.binding is None:
+            return Loaded(module, {})
+        index, raised = attempt(lambda: index_tensors(self.binding, module, d, h))
+        return raised or Loaded(module, index)
+
+    def run(self, case: Case, gradients: bool = False) -> None:
+        """Run one case in eval mode and write it down."""
+        loaded = self.loaded(case.d, case.h)
+        if isinstance(loaded, Raised):
+            self.facts["cases"][case.id] = {"raised": vars(loaded)}
+            return
+        loaded.load(probes.flat_weights(case.d, case.weights))
+        inputs = _fresh(case.inputs, gradients)
+        mask = None if case.mask is None else case.mask.clone()
+        with torch.set_grad_enabled(gradients):
+            value, raised = attempt(lambda: self.call(loaded.module, inputs, mask))
+        output = self.record(case.id, value, raised)
+        given = (*zip(inputs, case.inputs, strict=True), *([(mask, case.mask)] if mask is not None else []))
+        if any(not torch.equal(now, before) for now, before in given):
+            self.facts.setdefault("edited_inputs", []).append(case.id)
+        if gradients and output is not None:
+            self._backward(case, loaded, inputs, output)
+
+    def _backward(self, case: Case, loaded: Loaded, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        """Send a fixed gradient back and write down what arrives at the weights and inputs."""
+        if not output.requires_grad:
+            self.facts["cases"][f"{case.id}/backward"] = {"no_graph": True}
+            return
+        loaded.module.zero_grad()
+        direction = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).reshape(output.shape)
+        _, raised = attempt(lambda: output.backward(direction))
+        self.facts["cases"][f"{case.id}/backward"] = {"raised": vars(raised)} if raised else {}
+        if raised is None:
+            size = len(probes.flat_weights(case.d, "plain"))
+            self.tensors[f"{case.id}/gradient"] = _array(loaded.gradients(size))
+            for i, x in enumerate(inputs):
+                gradient = torch.zeros_like(x) if x.grad is None else x.grad
+                self.tensors[f"{case.id}/input gradient {i}"] = _array(gradient)
+
+    # -- the order of events
+
+    def everything(self) -> None:
+        if not self._is_a_class() or not self._builds_and_runs():
+            return
+        self._bind()
+        for case in probes.class_cases(self.exercise):
+            self.run(case, gradients=case.id in ("main", "random mask"))
+        self._bind_loose_biases()
+        self._run_again()
+        if self.exercise == "SelfAttentionV3":
+            self._run_dropout()
+        else:
+            self._run_in_train_mode()
+        if self.exercise == "MultiHeadAttention":
+            self._build_indivisible()
+        self._look_for_notes()
+
+    def _is_a_class(self) -> bool:
+        if isinstance(self.answer, nn.Module):
+            self.facts["trouble"] = "an instance"
+        elif not callable(self.answer):
+            self.facts["trouble"] = "not a class"
+            self.facts["kind"] = type(self.answer).__name__
+        elif isinstance(self.answer, type):
+            own = vars(self.answer)
+            blank = next((name for name in ("__init__", "forward") if does_nothing(own.get(name))), None)
+            if blank is not None:
+                self.facts |= {"trouble": "blank", "kind": blank}
+            elif not issubclass(self.answer, nn.Module):
+                self.facts["trouble"] = "not a module"
+        return "trouble" not in self.facts
+
+    def _builds_and_runs(self) -> bool:
+        module, raised = attempt(lambda: self.build(self.main.d, self.main.h))
+        if raised is None and not isinstance(module, nn.Module):
+            self.facts |= {"trouble": "built no module", "kind": type(module).__name__}
+            return False
+        if raised is not None:
+            self.facts["trouble"] = "blank" if raised.type == "NotImplementedError" else "cannot be built"
+            self.facts["raised"] = vars(raised)
+            self.facts["parameters"] = _parameters(self.answer)
+            return False
+        module.eval()
+        self.mask_name = _mask_name(module, len(self.main.inputs))
+        before = [id(parameter) for parameter in module.parameters()]
+        spy = Spy()
+        with spy:
+            first, raised = attempt(lambda: module(*_fresh(self.main.inputs)))
+        if raised is not None:
+            missing = raised.type == "NotImplementedError"
+            self.facts["trouble"] = "blank" if missing else "cannot be called"
+            self.facts["raised"] = vars(raised)
+            self.facts["shapes"] = {name: list(p.shape) for name, p in module.named_parameters()}
+            self.facts["forward"] = _parameters(getattr(module, "forward", None))
+            return False
+        self.facts["forbidden"] = _forbidden(spy.called, module)
+        built_later = [id(parameter) for parameter in module.parameters()]
+        with torch.no_grad():
+            second, _ = attempt(lambda: module(*_fresh(self.main.inputs)))
+        after = [id(parameter) for parameter in module.parameters()]
+        self.facts["parameters_replaced"] = bool(after) and after != built_later and len(after) >= len(before)
+        a, b = (value[0] if isinstance(value, tuple) and value else value for value in (first, second))
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            self.facts["repeatable"] = _same(_array(a), _array(b))
+        self.modules[self.main.d, self.main.h] = Loaded(module, {})
+        self._describe(module)
+        return True
+
+    def _describe(self, module: nn.Module) -> None:
+        d, h = self.main.d, self.main.h
+        units, _, misfits = find_units(module, d, h)
+        registered = {id(thing) for thing in (*module.modules(), *module.parameters(), *module.buffers())}
+        self.facts |= {
+            "parameter_count": sum(parameter.numel() for parameter in module.parameters()),
+            "units": {unit.key: unit.roles for unit in units},
+            "misfits": {n: list(p.shape) for n, p in module.named_parameters() if n in misfits},
+            "shapes": {name: list(parameter.shape) for name, parameter in module.named_parameters()},
+            "unregistered": _unregistered(module, registered),
+            "saved_buffers": [
+                n for n, b in module.state_dict().items() if b.dim() >= 2 and n not in self._names(module)
+            ],
+            "plain_tensors": [n for n, t in vars(module).items() if isinstance(t, torch.Tensor) and t.dim() >= 2],
+            "dropouts": sum(isinstance(child, nn.Dropout) for child in module.modules()),
+        }
+
+    @staticmethod
+    def _names(module: nn.Module) -> set[str]:
+        return {name for name, _ in module.named_parameters()}
+
+    def _bind(self) -> None:
+        """Try the readings of the module until one gives the right output on the main case."""
+        d, h = self.main.d, self.main.h
+        module = self.modules[d, h].module  # type: ignore[union-attr]
+        right = self.key.get("main")
+        plain = probes.flat_weights(d, "plain")
+        first: Binding | None = None
+        outputs: list[np.ndarray] = []
+        tried = 0
+        for binding in candidates(module, self.exercise, d, h):
+            index, raised = attempt(lambda binding=binding: index_tensors(binding, module, d, h))
+            if raised is not None:
+                continue
+            first = first or binding
+            tried += 1
+            if right is None:
+                break
+            loaded = Loaded(module, index)
+            loaded.load(plain)
+            with torch.no_grad():
+                value, raised = attempt(lambda: module(*_fresh(self.main.inputs)))
+            output = value[0] if isinstance(value, tuple) and value else value
+            if raised is not None or not isinstance(output, torch.Tensor):
+                break  # it fails for every reading alike
+            array = _array(output)
+            if _same(array, right):
+                first = binding
+                outputs.clear()
+                break
+            outputs.append(array)
+        self.binding = first
+        if len(outputs) > 1 and len({output.shape for output in outputs}) == 1:
+            self.tensors["candidates"] = np.stack(outputs[:_CANDIDATES_KEPT])
+        self.facts["readings_tried"] = tried
+        if first is not None:
+            index = index_tensors(first, module, d, h)
+            self.modules[d, h] = Loaded(module, index)
+            self._describe_binding(index)
+
+    def _describe_binding(self, index: dict[str, torch.Tensor]) -> None:
+        assert self.binding is not None
+        start = probes.offsets(self.main.d)
+        bound = set(torch.cat([i.flatten() for i in index.values()]).tolist())
+        biases = "".join(role for role in probes.ROLES if start[f"b_{role}"] in bound)
+        self.facts["binding"] = {
+            "roles": self.binding.roles,
+            "units": {p.unit.key: p.roles for p in self.binding.placements},
+            "notes": self.binding.notes(),
+            "contract": self.binding.contract,
+            "unbound": list(self.binding.unbound),
+            "biases": biases,
+        }
+
+    def _bind_loose_biases(self) -> None:
+        """Biases that belong to no nn.Linear may stand in another order than their weights: try the orders."""
+        if self.binding is None or len(self.binding.loose_biases) < 2 or "biased" not in self.tensors:
+            return
+        import itertools
+        from dataclasses import replace
+
+        right = self.key.get("biased/" + self.facts["binding"]["biases"].replace("k", ""))
+        if right is None or _same(self.tensors["biased"], right):
+            return
+        case = next(c for c in probes.class_cases(self.exercise) if c.id == "biased")
+        names = [name for name, _ in self.binding.loose_biases]
+        for roles in itertools.permutations([role for _, role in self.binding.loose_biases]):
+            other = replace(self.binding, loose_biases=tuple(zip(names, roles, strict=True)))
+            module = self.modules[case.d, case.h].module  # type: ignore[union-attr]
+            self.modules[case.d, case.h] = Loaded(module, index_tensors(other, module, case.d, case.h))
+            self.run(case)
+            if _same(self.tensors["biased"], right):
+                return
+
+    def _run_again(self) -> None:
+        """The main case once more: does anything that happened since change it?"""
+        loaded = self.loaded(self.main.d, self.main.h)
+        if isinstance(loaded, Raised):
+            return
+        self._rerun(loaded, "again", self.main.inputs)
+        expected = probes.flat_weights(self.main.d, "plain")
+        parameters = dict(loaded.module.named_parameters())
+        changed = [
+            n for n, i in loaded.index.items() if n in parameters and not torch.equal(parameters[n], expected[i])
+        ]
+        self.facts["edited_parameters"] = changed
+        if not self.facts.get("repeatable", True):
+            self._rerun(loaded, "eval, one key", probes.dropout_inputs(self.exercise, 64, 1), "dropout")
+
+    def _rerun(
+        self, loaded: Loaded, case: str, inputs: tuple[torch.Tensor, ...], weights: probes.WeightSet = "plain",
+        mask: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
+        loaded.load(probes.flat_weights(self.main.d, weights))
+        with torch.no_grad():
+            value, raised = attempt(lambda: self.call(loaded.module, _fresh(inputs), mask))
+        self.record(case, value, raised)
+
+    # -- dropout
+
+    def _run_dropout(self) -> None:
+        loaded = self.loaded(self.main.d, self.main.h)
+        if isinstance(loaded, Raised):
+            return
+        one = probes.dropout_inputs(self.exercise, 64, 1)
+        many = probes.dropout_inputs(self.exercise, 32, 7)
+        module = loaded.module.train()
+        torch.manual_seed(0)
+        self._rerun(loaded, "dropout, one key", one, "dropout")
+        self._rerun(loaded, "dropout, many keys", many, "dropout")
+        self._run_train_masked(loaded)
+        if self.facts["dropouts"] > 1:
+            self._run_dropouts_alone(loaded, one)
+        module.eval()
+        self._rerun(loaded, "eval after train", self.main.inputs)
+        module.train()
+        self._rerun(loaded, "dropout, after eval", one, "dropout")
+        module.eval()
+        other = self._load_new(self.main.d, self.main.h, probes.OTHER_DROPOUT_RATE)
+        if not isinstance(other, Raised):
+            other.module.train()
+            self._rerun(other, "dropout, other rate", one, "dropout")
+
+    def _run_train_masked(self, loaded: Loaded) -> None:
+        """Two runs with the same random numbers, the last token changed: may an earlier position notice?"""
+        x = self.main.inputs[0]
+        changed = x.clone()
+        changed[:, -1] += 1
+        causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        for case, inputs in (("train, masked", x), ("train, masked, last token changed", changed)):
+            torch.manual_seed(1)
+            self._rerun(loaded, case, (inputs,), mask=causal)
+
+    def _run_dropouts_alone(self, loaded: Loaded, inputs: tuple[torch.Tensor, ...]) -> None:
+        layers = [child for child in loaded.module.modules() if isinstance(child, nn.Dropout)]
+        rates = [layer.p for layer in layers]
+        for i, layer in enumerate(layers):
+            for other in layers:
+                other.p = 0.0
+            layer.p = rates[i]
+            self._rerun(loaded, f"dropout, one key, layer {i} alone", inputs, "dropout")
+        for layer, rate in zip(layers, rates, strict=True):
+            layer.p = rate
+
+    def _run_in_train_mode(self) -> None:
+        """For the classes whose contract has no dropout: train mode should change nothing."""
+        loaded = self.loaded(self.main.d, self.main.h)
+        if isinstance(loaded, Raised):
+            return
+        module = loaded.module.train()
+        for layer in module.modules():
+            if isinstance(layer, nn.Dropout) and layer.p > 0:
+                layer.p = probes.DROPOUT_RATE
+        self._rerun(loaded, "train mode", self.main.inputs)
+        main = self.tensors.get("main")
+        if main is not None and not _same(self.tensors.get("train mode", main), main):
+            self._rerun(loaded, "dropout, one key", probes.dropout_inputs(self.exercise, 64, 1), "dropout")
+        module.eval()
+
+    # -- odd constructions and notes
+
+    def _build_indivisible(self) -> None:
+        try:
+            self.build(10, 4)
+        except KeyboardInterrupt as error:
+            raise Interrupted(Raised.of(error)) from None
+        except BaseException as error:
+            self.facts["indivisible"] = [kind.__name__ for kind in type(error).__mro__]
+        else:
+            self.facts["indivisible"] = []
+
+    def _look_for_notes(self) -> None:
+        """Half precision and a device without data: what passes here may still break elsewhere."""
+        loaded = self.loaded(self.main.d, self.main.h)
+        if isinstance(loaded, Raised):
+            return
+        masked = self.exercise in MASKED
+        case = next(c for c in probes.class_cases(self.exercise) if c.id == ("random mask" if masked else "main"))
+        deep = tuple(30 * x for x in case.inputs)
+        if masked:
+            self._rerun(loaded, "very large scores", deep, mask=case.mask)
+        for name, dtype in (("half", torch.float16), ("bfloat16", torch.bfloat16)):
+            inputs = tuple(x.to(dtype) for x in case.inputs)
+
+            def run(inputs: tuple[torch.Tensor, ...] = inputs, dtype: torch.dtype = dtype) -> Any:
+                with torch.no_grad():
+                    return self.call(loaded.module.to(dtype), inputs, case.mask)
+
+            _, raised = attempt(run)
+            self.facts[name] = vars(raised) if raised else None
+
+        def on_meta() -> Any:
+            mask = None if case.mask is None else case.mask.to("meta")
+            with torch.no_grad():
+                module = loaded.module.float().to("meta")
+                return self.call(module, tuple(x.to("meta") for x in case.inputs), mask)
+
+        _, raised = attempt(on_meta)
+        self.facts["meta"] = vars(raised) if raised else None
+
+
+def _fresh(inputs: tuple[torch.Tensor, ...], gradients: bool = False) -> tuple[torch.Tensor, ...]:
+    """Copies with the same strides, so that an answer may edit them."""
+    copies = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x) for x in inputs)
+    return tuple(x.requires_grad_() for x in copies) if gradients else copies
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [name for name, parameter in signature.parameters.items() if parameter.kind not in kinds]
+
+
+def _mask_name(module: nn.Module, inputs: int) -> str | None:
+    """The mask's name when it can only be given by name, else None."""
+    try:
+        parameters = inspect.signature(module.forward).parameters
+    except (TypeError, ValueError):
+        return None
+    names = list(parameters)
+    keyword_only = [n for n, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY and "mask" in n]
+    if keyword_only and len(names) > inputs:
+        return keyword_only[0]
+    positional = [n for n, p in parameters.items() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if len(positional) > inputs and "mask" not in positional[inputs]:
+        return next((n for n in positional[inputs:] if "mask" in n), None)
+    return None
+
+
+_READY_MADE = ("scaled_dot_product", "multi_head_attention", "_transformer_encoder_layer")
+
+
+def _forbidden(called: set[str], module: nn.Module) -> list[str]:
+    """Ready-made attention that was used."""
+    found = {name for name in called if any(part in name for part in _READY_MADE)}
+    for child in module.modules():
+        if isinstance(child, nn.MultiheadAttention | nn.TransformerEncoderLayer):
+            found.add(f"nn.{type(child).__name__}")
+    if isinstance(module, torch.jit.ScriptModule):
+        graph, _ = attempt(lambda: str(module.inlined_graph))
+        found |= {name for name in ("scaled_dot_product_attention",) if graph and name in graph}
+    return sorted(found)
+
+
+def _unregistered(module: nn.Module, registered: set[int]) -> list[str]:
+    """Layers and parameters that the module keeps where PyTorch does not look: in plain lists, tuples and dicts."""
+    found = []
+    for name, value in vars(module).items():
+        if name.startswith("_") or not isinstance(value, list | tuple | dict):
+            continue
+        things = list(value.values()) if isinstance(value, dict) else list(value)
+        for thing in things:
+            inner = list(thing) if isinstance(thing, list | tuple) else [thing]
+            layers = [t for t in inner if isinstance(t, nn.Module | nn.Parameter) and id(t) not in registered]
+            if any(isinstance(t, nn.Parameter) or any(True for _ in t.parameters()) for t in layers):
+                found.append(name)
+                break
+    return found
+
+
+# ----------------------------------------------------------------------------------------- the functions
+
+# What an exercise asks to be written by hand.
+_BY_HAND = {
+    "softmax": ("softmax", "log_softmax", "softmin"),
+    "inverted_dropout": ("dropout", "alpha_dropout", "feature_dropout"),
+}
+
+
+class _FunctionRun(_Run):
+    """A function exercise: called with each set of arguments."""
+
+    def everything(self) -> None:
+        if not callable(self.answer):
+            self.facts |= {"trouble": "not a function", "kind": type(self.answer).__name__}
+            return
+        if does_nothing(self.answer):
+            self.facts |= {"trouble": "blank", "kind": "body"}
+            return
+        for number, call in enumerate(probes.FUNCTION_CALLS[self.exercise]):
+            if not self._run(call, first=number == 0):
+                return
+
+    def _run(self, call: Call, first: bool) -> bool:
+        """Run one call. Returns False when the blank is still open."""
+        arguments, untouched = call.make(), call.make()
+        if call.gradients:
+            arguments = tuple(a.requires_grad_() if _is_float(a) else a for a in arguments)
+        spy = Spy()
+
+        def run() -> Any:
+            with spy if first else torch.enable_grad():
+                return self.answer(*arguments, **dict(call.keywords))
+
+        value, raised = attempt(run)
+        if raised is not None and raised.type == "NotImplementedError" and first:
+            self.facts |= {"trouble": "blank", "raised": vars(raised)}
+            return False
+        if raised is not None and first:
+            self.facts["expected_arguments"] = len(arguments)
+            self.facts["arguments"] = _parameters(self.answer)
+        if first:
+            self.facts["forbidden"] = self._ready_made(spy.called)
+        value, raised = self._finish(value, raised, arguments)
+        if value is ...:
+            self.facts |= {"trouble": "blank", "kind": "body"}
+            return False
+        output = self.record(call.id, value, raised)
+        if any(
+            isinstance(a, torch.Tensor) and not torch.equal(a, b) for a, b in zip(arguments, untouched, strict=True)
+        ):
+            self.facts.setdefault("edited_inputs", []).append(call.id)
+        if call.gradients and output is not None and output.is_floating_point():
+            self._backward(call, arguments, output)
+        return True
+
+    def _ready_made(self, called: set[str]) -> list[str]:
+        used = set(called)
+        if self.exercise == "torch_attention":
+            return [] if any("multi_head_attention" in name for name in used) else ["not used"]
+        banned = _BY_HAND.get(self.exercise, ())
+        return sorted(n for n in used if n in banned or any(part in n for part in _READY_MADE))
+
+    def _finish(self, value: Any, raised: Raised | None, arguments: tuple[Any, ...]) -> tuple[Any, Raised | None]:
+        """Turn layers into numbers: what do they give on some tokens?"""
+        finish: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
+            "fuse_projections": self._run_fused,
+            "stack_heads": self._run_stacked,
+            "init_attention_weights": self._read_weights,
+        }
+        if raised is not None or self.exercise not in finish:
+            return value, raised
+        return attempt(lambda: finish[self.exercise](value, arguments))
+
+    def _run_fused(self, fused: Any, layers: tuple[nn.Linear, ...]) -> Any:
+        if not isinstance(fused, nn.Linear):
+            return fused
+        x = probes._tokens(310, 2, 3, layers[0].in_features)
+        output = fused(x)
+        self._note_layers([fused], layers)
+        with torch.no_grad():
+            for layer in layers:
+                layer.weight.zero_()
+        return torch.stack([output, fused(x)])  # the second must not follow the edited originals
+
+    def _run_stacked(self, wide: Any, arguments: tuple[Any, ...]) -> Any:
+        if not isinstance(wide, tuple | list) or not all(isinstance(layer, nn.Linear) for layer in wide):
+            return wide
+        small = [layer for head in arguments[0] for layer in head]
+        x = probes._tokens(410, 2, 3, small[0].in_features)
+        self._note_layers(list(wide), tuple(small))
+        before = torch.stack([layer(x) for layer in wide])
+        with torch.no_grad():
+            for layer in small:
+                layer.weight.zero_()
+        return torch.stack([before, torch.stack([layer(x) for layer in wide])])
+
+    def _note_layers(self, made: list[nn.Linear], given: tuple[nn.Linear, ...]) -> None:
+        bias = given[0].bias is not None
+        self.facts.setdefault("layer_bias", []).append([bias, [layer.bias is not None for layer in made]])
+        frozen = [not layer.weight.requires_grad or not layer.weight.is_leaf for layer in made]
+        self.facts["frozen_layers"] = self.facts.get("frozen_layers", False) or any(frozen)
+
+    def _read_weights(self, value: Any, arguments: tuple[Any, ...]) -> torch.Tensor:
+        mha = arguments[0]
+        layers = [mha.wq, mha.wk, mha.wv, mha.wo]
+        trainable = all(layer.weight.requires_grad and layer.weight.is_leaf for layer in layers)
+        self.facts["frozen_layers"] = self.facts.get("frozen_layers", False) or not trainable
+        width = mha.d_model
+        columns = [
+            torch.cat([layer.weight, torch.zeros(width, 1) if layer.bias is None else layer.bias[:, None]], dim=1)
+            for layer in layers
+        ]
+        return torch.stack(columns)  # (4, d_model, d_model + 1): weights, then the bias as the last column
+
+    def _backward(self, call: Call, arguments: tuple[Any, ...], output: torch.Tensor) -> None:
+        if not output.requires_grad:
+            self.facts["cases"][f"{call.id}/backward"] = {"no_graph": True}
+            return
+        direction = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).reshape(output.shape)
+        _, raised = attempt(lambda: output.backward(direction))
+        self.facts["cases"][f"{call.id}/backward"] = {"raised": vars(raised)} if raised else {}
+        for i, argument in enumerate(arguments):
+            if raised is None and _is_float(argument):
+                gradient = torch.zeros_like(argument) if argument.grad is None else argument.grad
+                self.tensors[f"{call.id}/input gradient {i}"] = _array(gradient)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

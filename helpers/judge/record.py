@@ -1,0 +1,251 @@
+"""Records the answer book from `solutions/`: `python -m helpers.judge.record`. For maintainers; needs `solutions/`."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.course import EXERCISES
+from helpers.judge import probes
+from helpers.judge.answer_book import ELSEWHERE, FOLDER, AnswerBook, fingerprint
+from helpers.judge.observation import Observation
+from helpers.judge.observe import observe
+from helpers.judge.probes import CLASSES, FUNCTION_CALLS
+from helpers.judge.statistics import as_row, init_facts, inverted_dropout_facts
+
+_MODULES = {
+    "00_start_here": "start_here",
+    "01_self_attention_v1": "self_attention_v1",
+    "02_self_attention_v2": "self_attention_v2",
+    "03_self_attention_v3": "self_attention_v3",
+    "04_multi_head_attention": "multi_head_attention",
+}
+_PAIRED_CASES = ("main", "random mask")
+
+
+def solution(exercise: str) -> Any:
+    """The right answer to an exercise."""
+    notebook = next(e.notebook for e in EXERCISES if e.name == exercise)
+    return getattr(importlib.import_module(f"solutions.{_MODULES[notebook]}"), exercise)
+
+
+def record() -> AnswerBook:
+    """Run every right and every known wrong answer on the probes."""
+    mistakes = importlib.import_module("solutions.mistakes")
+    mistakes.load_all()
+    catalogue = importlib.import_module("solutions.mistakes.catalogue").CATALOGUE
+    book = AnswerBook(words={id: vars(words) for id, words in catalogue.items()})
+    for exercise in (e.name for e in EXERCISES):
+        _record_right(book, exercise)
+        _record_wrong(book, exercise, mistakes)
+        if exercise in CLASSES:
+            _record_pairs(book, exercise, mistakes)
+        book.blanks[exercise] = blank_of(solution_source(exercise))
+    return book
+
+
+def solution_source(exercise: str) -> str:
+    notebook = next(e.notebook for e in EXERCISES if e.name == exercise)
+    module = importlib.import_module(f"solutions.{_MODULES[notebook]}")
+    source = Path(str(module.__file__)).read_text("utf-8")
+    node = next(n for n in ast.parse(source).body if getattr(n, "name", "") == exercise)
+    return ast.get_source_segment(source, node) or ""
+
+
+def _record_right(book: AnswerBook, exercise: str) -> None:
+    observation = observe(solution(exercise), exercise)
+    right = {
+        case: array
+        for case, array in observation.tensors.items()
+        if not case.startswith(("dropout", "train", "eval", "again", "very"))
+    }
+    if exercise in FUNCTION_CALLS:
+        right |= {call.id: np.zeros(1) for call in FUNCTION_CALLS[exercise] if call.group == "raw"}
+    cases = probes.class_cases(exercise) if exercise in CLASSES else FUNCTION_CALLS[exercise]
+    book.kinds[exercise] = {
+        case.id: {
+            "dtype": observation.facts["cases"][case.id].get("dtype", ""),
+            "group": case.group,
+            "tolerance": case.tolerance,
+            "sizes": _sizes(case),
+        }
+        for case in cases
+    }
+    if exercise in CLASSES:
+        right |= _biased_patterns(exercise)
+        if "very large scores" in observation.tensors:
+            right["given/very large scores"] = observation.tensors["very large scores"]
+    if exercise == "inverted_dropout":
+        right["given/main"] = FUNCTION_CALLS[exercise][0].make()[0].numpy()
+    if exercise == "init_attention_weights":
+        layers = [getattr(FUNCTION_CALLS[exercise][0].make()[0], name) for name in ("wq", "wk", "wv", "wo")]
+        right["given/main"] = np.stack(
+            [np.concatenate([layer.weight.detach().numpy(), np.zeros((48, 1), np.float32)], axis=1) for layer in layers]
+        )
+    book.right[exercise] = {case: array.astype(_stored_type(array)) for case, array in right.items()}
+
+
+def _sizes(case: Any) -> list[int]:
+    """B, L and d of a case of a class; the sizes of the first tensor of a function's call."""
+    inputs = case.inputs if isinstance(case, probes.Case) else case.make()
+    first = next((x for x in inputs if hasattr(x, "shape")), None)
+    return [] if first is None else list(first.shape)
+
+
+def _stored_type(array: np.ndarray) -> Any:
+    return np.float64 if array.ndim == 0 else np.float32
+
+
+def _biased_patterns(exercise: str) -> dict[str, np.ndarray]:
+    """The right outputs for every choice of which projections have a bias; b_k never matters."""
+    import torch
+
+    case = next(c for c in probes.class_cases(exercise) if c.id == "biased")
+    roles = "qvo" if exercise in probes.MASKED else "qv"
+    results = {}
+    loaded_solution = solution(exercise)
+    module = loaded_solution(case.d, case.h) if exercise == "MultiHeadAttention" else loaded_solution(case.d)
+    from helpers.judge.binding import Loaded, candidates, index_tensors
+
+    binding = next(candidates(module, exercise, case.d, case.h))
+    loaded = Loaded(module.eval(), index_tensors(binding, module, case.d, case.h))
+    for size in range(len(roles) + 1):
+        for chosen in itertools.combinations(roles, size):
+            vector = probes.flat_weights(case.d, "biased").clone()
+            for role in probes.ROLES:
+                if role not in chosen:
+                    start = probes.offsets(case.d)[f"b_{role}"]
+                    vector[start : start + case.d] = 0
+            loaded.load(vector)
+            with torch.no_grad():
+                results["biased/" + "".join(chosen)] = module(*case.inputs).numpy()
+    return results
+
+
+def _record_wrong(book: AnswerBook, exercise: str, mistakes: Any) -> None:
+    if exercise in CLASSES:
+        steps = importlib.import_module("solutions.mistakes.steps")
+        answers: list[tuple[str, Callable[..., Any]]] = [
+            (variant.label, steps.build(exercise, variant))
+            for variant in mistakes.VARIANTS
+            if exercise in variant.exercises
+        ]
+    else:
+        of_this = [w for w in mistakes.WRONG_FUNCTIONS if w.exercise == exercise]
+        answers = [(f"{w.id}#{n}", w.function) for n, w in enumerate(of_this, 1)]
+    observations = [(label, observe(answer, exercise)) for label, answer in answers]
+    book.labels[exercise] = [label for label, _ in observations]
+    cases = [case for case in book.right[exercise] if "/" not in case]
+    book.raised[exercise] = {}
+    book.wrong[exercise] = {
+        case: np.stack([_row(observation, case) for _, observation in observations]) for case in cases if observations
+    }
+    for label, observation in observations:
+        for case, facts in observation.facts["cases"].items():
+            if "raised" in facts:
+                error = facts["raised"]
+                book.raised[exercise].setdefault(case, {})[label] = f"{error['type']}: {error['message']}"
+        if "raised" in observation.facts:
+            error = observation.facts["raised"]
+            book.raised[exercise].setdefault("main", {})[label] = f"{error['type']}: {error['message']}"
+    if exercise in ("inverted_dropout", "init_attention_weights"):
+        facts_of = inverted_dropout_facts if exercise == "inverted_dropout" else init_facts
+        given = book.right[exercise]["given/main"]
+        book.wrong[exercise]["statistics"] = np.stack([as_row(facts_of(o.tensors, given)) for _, o in observations])
+
+
+def _row(observation: Observation, case: str) -> np.ndarray:
+    output = observation.tensors.get(case)
+    return ELSEWHERE if output is None else fingerprint(output)
+
+
+def _record_pairs(book: AnswerBook, exercise: str, mistakes: Any) -> None:
+    """Two mistakes at once, where they replace different steps."""
+    steps = importlib.import_module("solutions.mistakes.steps")
+    variants = [v for v in mistakes.VARIANTS if exercise in v.exercises and _changes_numbers(book, exercise, v.label)]
+    which, rows = [], []
+    for a, b in itertools.combinations(variants, 2):
+        if a.id == b.id or set(a.steps) & set(b.steps):
+            continue
+        outputs = _run_paired_cases(steps.build(exercise, a, b), exercise)
+        if outputs is not None:
+            which.append([book.labels[exercise].index(label) for label in (a.label, b.label)])
+            rows.append(outputs)
+    cases = [case for case in _PAIRED_CASES if case in book.right[exercise]]
+    if rows:
+        book.pairs[exercise] = {case: np.stack([row[i] for row in rows]) for i, case in enumerate(cases)}
+        book.pairs[exercise]["which"] = np.array(which, np.int16)
+
+
+def _changes_numbers(book: AnswerBook, exercise: str, label: str) -> bool:
+    """Does the mistake change the paired cases, in shapes that are right?"""
+    i = book.labels[exercise].index(label)
+    for case in _PAIRED_CASES:
+        if case in book.right[exercise]:
+            row = book.wrong[exercise][case][i]
+            if (
+                not np.array_equal(row, fingerprint(book.right[exercise][case]), equal_nan=True)
+                and row[0] != ELSEWHERE[0]
+            ):
+                return True
+    return False
+
+
+def _run_paired_cases(answer: Any, exercise: str) -> list[np.ndarray] | None:
+    """Fingerprints of the paired cases, or None where the answer fails on one."""
+    import torch
+
+    from helpers.judge.binding import Loaded, candidates, index_tensors
+    from helpers.judge.guard import attempt
+
+    main = probes.class_cases(exercise)[0]
+
+    def run() -> list[np.ndarray]:
+        module = answer(main.d, main.h) if exercise == "MultiHeadAttention" else answer(main.d)
+        binding = next(candidates(module, exercise, main.d, main.h))
+        loaded = Loaded(module.eval(), index_tensors(binding, module, main.d, main.h))
+        loaded.load(probes.flat_weights(main.d, "plain"))
+        rows = []
+        with torch.no_grad():
+            for case in probes.class_cases(exercise):
+                if case.id in _PAIRED_CASES:
+                    extra = () if case.mask is None else (case.mask,)
+                    output = module(*(x.clone() for x in case.inputs), *extra).numpy()
+                    if output.shape != tuple(case.inputs[0].shape):
+                        raise ValueError("another shape")
+                    rows.append(fingerprint(output))
+        return rows
+
+    rows, raised = attempt(run)
+    return None if raised else rows
+
+
+def blank_of(source: str) -> str:
+    """A solution with every function body replaced by its docstring and `raise NotImplementedError`."""
+    lines = source.split("\n")
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for node in sorted(functions, key=lambda node: -node.lineno):
+        body = node.body
+        if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            start = body[0].end_lineno or body[0].lineno
+        else:
+            start = body[0].lineno - 1
+        end = node.end_lineno or start
+        lines[start:end] = [" " * body[0].col_offset + "raise NotImplementedError"]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    import torch
+
+    torch.set_num_threads(1)
+    record().save(FOLDER)
+    size = sum(file.stat().st_size for file in FOLDER.iterdir())
+    print(f"Recorded {len(list(FOLDER.iterdir()))} files, {size / 1e6:.2f} MB, in {FOLDER.name}/")
