@@ -282,6 +282,11 @@ def draws(draw: Callable[[], torch.Tensor], n: int, seed: int = 0) -> torch.Tens
         return torch.stack([draw() for _ in range(n)])
 
 
+def dropped_weights(weights: torch.Tensor, rate: float) -> torch.Tensor:
+    """Weights set to 0 with the probability `rate`, the others left as they are. returns: the same shape"""
+    return F.dropout(weights, rate) * (1 - rate)
+
+
 def repeats(layer: nn.Module, x: torch.Tensor) -> dict[str, bool]:
     """Whether two calls with the same x agree, in train and in eval mode. The mode is put back.
 

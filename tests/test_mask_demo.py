@@ -153,6 +153,13 @@ def test_draws_repeat_and_leave_the_global_state() -> None:
     assert torch.equal(state, torch.random.get_rng_state())
 
 
+def test_dropped_weights_are_zero_or_as_they_were() -> None:
+    ones = torch.ones(20, 30)
+    dropped = mask_demo.draws(lambda: mask_demo.dropped_weights(ones, 0.3), 5)
+    assert torch.allclose(dropped, dropped.round())
+    assert dropped.mean().item() == pytest.approx(0.7, abs=0.05)
+
+
 def test_dropout_spreads_equal_clues_and_leaves_a_clear_one() -> None:
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
     largest, spread = mask_demo.leaning([0.0, 0.5], seeds=[0])

@@ -182,7 +182,7 @@ def run(grid: Grid, *, progress: Progress | None = None, yours: Build | None = N
         times = _take_turns([job.fn for job in jobs], grid.seconds)
         lines += [_line(job, length, h, seconds) for job, seconds in zip(jobs, times, strict=True)]
         if progress:
-            progress(done, len(points), f"length {length}, {h} heads")
+            progress(done, len(points), f"L = {length}, h = {h}")
     return Results(measure.machine(), str(device), grid, worst, tuple(lines))
 
 

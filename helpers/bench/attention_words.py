@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from helpers.bench.attention_table import Measurement, Results
 
 MIB = 2**20
-STEADY = 1.5  # a quiet machine stays below this ratio of upper to lower quartile
+STEADY = 2.0  # a quiet machine stays below this ratio of upper to lower quartile
 
 MACHINE = "Measured on {machine}; device {device}, float32, batch {batch}, d_model {d_model}."
 BUSY = (
-    "The machine was busy while it measured: the upper quartile of a time is {factor:.1f} times the lower one "
-    "(median over the table). Close other programs and run it again before you trust a ratio."
+    "The machine was busy: the upper quartile of a time is {factor:.1f} times the lower one (median over the table). "
+    "So no times are compared here. Close other programs and run it again."
 )
 SAME = (
     "Before any clock started, all layers gave the same outputs and gradients: the largest difference was {worst:.0e}."
@@ -60,21 +60,19 @@ Point = dict[str, "Measurement"]  # one point of the grid in one direction: laye
 
 
 def sentences(results: Results) -> list[str]:
-    """The sentences in reading order: machine, equality, sizes, then time and memory for each direction."""
+    """The sentences in reading order: machine, equality, sizes, memory, times. A busy machine compares no times."""
     grid = results.grid
-    return [
+    factor = statistics.median(line.seconds.high / line.seconds.low for line in results.lines)
+    said = [
         MACHINE.format(machine=results.machine, device=results.device, batch=grid.batch, d_model=grid.d_model),
-        *_busy(results),
         SAME.format(worst=results.largest_difference),
         *_sizes(results),
-        *(sentence for direction, points in _directions(results).items() for sentence in _about(direction, points)),
     ]
-
-
-def _busy(results: Results) -> Iterator[str]:
-    factor = statistics.median(line.seconds.high / line.seconds.low for line in results.lines)
+    directions = _directions(results)
+    said += [_memory(direction, _longest(points)) for direction, points in directions.items()]
     if factor > STEADY:
-        yield BUSY.format(factor=factor)
+        return [*said, BUSY.format(factor=factor)]
+    return said + [sentence for direction, points in directions.items() for sentence in _times(direction, points)]
 
 
 def _directions(results: Results) -> dict[str, list[Point]]:
@@ -93,14 +91,16 @@ def _sizes(results: Results) -> Iterator[str]:
     yield LAUNCHES.format(h=loop.h, loop=loop.launches, four=four.launches)
 
 
-def _about(direction: str, points: list[Point]) -> Iterator[str]:
+def _times(direction: str, points: list[Point]) -> Iterator[str]:
     yield from _claim(direction, points)
-    longest = max(points, key=lambda point: point[LOOP].length)
-    yield _memory(direction, longest)
-    yield _ranking(direction, longest)
-    if YOURS in longest:
+    yield _ranking(direction, _longest(points))
+    if YOURS in points[0]:
         least, most = _extremes([_ratio(point, YOURS, LIBRARY) for point in points])
         yield YOUR_TIME.format(direction=direction, least=least, most=most)
+
+
+def _longest(points: list[Point]) -> Point:
+    return max(points, key=lambda point: point[LOOP].length)
 
 
 def _claim(direction: str, points: list[Point]) -> Iterator[str]:

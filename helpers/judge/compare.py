@@ -10,10 +10,22 @@ import numpy as np
 
 from helpers.judge import phrases
 from helpers.judge.answer_book import AnswerBook, agrees, fingerprint
-from helpers.judge.naming import Match, same_error, same_numbers, same_numbers_under_another_reading
+from helpers.judge.naming import (
+    Match,
+    same_error,
+    same_numbers,
+    same_numbers_under_another_reading,
+    second_mistake,
+)
 from helpers.judge.observation import Observation
 from helpers.judge.properties import behaviour
-from helpers.judge.statistics import Fact, dropout_problem, init_facts, inverted_dropout_facts
+from helpers.judge.statistics import (
+    Fact,
+    dropout_problem,
+    dropped_features,
+    init_facts,
+    inverted_dropout_facts,
+)
 from helpers.judge.verdict import Comparison, Finding, Verdict
 
 CLASSES = ("SelfAttentionV1", "SelfAttentionV2", "SelfAttentionV3", "MultiHeadAttention")
@@ -127,8 +139,8 @@ class _Comparison:
             return self._early("not started", "not-started", name=self.exercise)
         if trouble in ("cannot be built", "cannot be called"):
             raised = facts["raised"]
-            id = same_error(self.book, self.exercise, "main", raised["type"], raised["message"], raised["line"])
-            id = id or self._foreign_size(raised)
+            id = same_error(self.book, self.exercise, "main", raised["type"], raised["message"])
+            id = id or self._foreign_size(raised) or self._name_of_shapes(raised["message"], "formula")
             arguments = facts.get("parameters" if trouble == "cannot be built" else "forward", [])
             general = phrases.trouble_id(trouble, raised)
             early = self._early(
@@ -212,10 +224,7 @@ class _Comparison:
         tolerance = self.book.kinds[self.exercise][case]["tolerance"]
         relative = 1e-5
         if expected.ndim == 0 and self.exercise in ("dot_product_std", "fused_xavier_ratio"):
-            relative, tolerance = (
-                0.03 if self.exercise == "dot_product_std" else 0.02,
-                0.0,
-            )  # measured values pass
+            relative, tolerance = tolerance, 0.0  # measured values pass
         with np.errstate(invalid="ignore"):
             close = np.abs(yours - expected) <= tolerance + relative * np.abs(expected)
         if "empty row" in case:
@@ -257,6 +266,7 @@ class _Comparison:
             self._name_by_sizes(failed)
             or self._name(failed)
             or self._name_by_structure()
+            or (self._group(failed[0].case) in ("mask", "large mask") and self._name_by_group(failed))
             or self._name_by_distance(failed)
         )
         self._state_findings(formula_right)
@@ -265,8 +275,6 @@ class _Comparison:
         if not failed:
             self._gradient_findings()
             self._constant_gradients()
-        elif formula_right:
-            self._gradient_findings()
         if self.exercise == "SelfAttentionV2" and not failed:
             self._fused_findings()
         if self.exercise == "SelfAttentionV3" and formula_right and facts.get("repeatable", True):
@@ -277,31 +285,78 @@ class _Comparison:
             self._indivisible_findings()
 
     def _name(self, failed: list[CaseResult]) -> bool:
-        """Look for the name of what made the cases fail."""
-        raised = [r for r in failed if r.outcome == "raised"]
+        """Look for the name of what made the cases fail, the plain formula first, then the mask."""
         wrong = [r for r in failed if r.outcome in ("numbers", "shape")]
-        part = self._part(failed[0].case)
-        match = None
-        if wrong:
-            outputs = {r.case: r.yours for r in wrong if r.yours is not None}
-            match = same_numbers(self.book, self.exercise, outputs | self._right_outputs(), [r.case for r in wrong])
-            main_wrong = any(r.case == "main" for r in wrong)
-            if match is None and main_wrong and "candidates" in self.tensors:
+        raised = [r for r in failed if r.outcome == "raised"]
+        found = False
+        if raised and failed[0] is raised[0]:
+            found = self._name_errors(raised)
+        elif wrong:
+            found = self._name_numbers(wrong) or self._name_errors(raised)
+        if found:
+            self.lost |= {self._part(r.case) for r in failed}
+        return found
+
+    def _name_numbers(self, wrong: list[CaseResult]) -> bool:
+        outputs = {case: self.tensors[case] for case in self.right if case in self.tensors}
+        plain = ("formula", "sizes", "property", "number")
+        for groups in (plain, ("mask", "forms"), ("large", "large mask", "empty rows")):
+            cases = [r.case for r in wrong if self._group(r.case) in groups]
+            if len(cases) > 1 and not self._has_all_biases():
+                cases = [case for case in cases if case != "biased"]  # recorded with a bias in every layer
+            if not cases:
+                continue
+            match = same_numbers(self.book, self.exercise, outputs, cases)
+            if match is None and "candidates" in self.tensors and "main" in cases:
                 match = same_numbers_under_another_reading(self.book, self.exercise, self.tensors["candidates"])
-        if match is not None:
-            self._matched(match, self._part(wrong[0].case))
+            if match is None:
+                continue
+            self._matched(match, self._part(cases[0]))
+            if groups is plain and len(match.ids) == 1:
+                self._name_second(match.ids[0], [r.case for r in wrong], outputs)
+            return True
+        return False
+
+    def _has_all_biases(self) -> bool:
+        binding = self.facts.get("binding", {})
+        return set(binding.get("roles", "")) <= set(binding.get("biases", ""))
+
+    def _name_second(self, first: str, wrong: list[str], outputs: dict[str, np.ndarray]) -> None:
+        """The first mistake explains the plain cases. Does it explain the masked ones, or is there a second?"""
+        masked = [case for case in wrong if self._group(case) == "mask"]
+        second = second_mistake(self.book, self.exercise, first, outputs, masked)
+        if second:
+            self.mistake(second, "mask")
+
+    def _name_errors(self, raised: list[CaseResult]) -> bool:
         for result in raised:
             error = result.facts["raised"]
-            id = same_error(self.book, self.exercise, result.case, error["type"], error["message"], error["line"])
-            if id and not (match and failed[0] is not result):
+            id = same_error(self.book, self.exercise, result.case, error["type"], error["message"])
+            id = id or self._name_of_shapes(error["message"], self._group(result.case))
+            if id:
                 self.mistake(id, self._part(result.case))
-                self.lost |= {self._part(r.case) for r in failed}
                 return True
-        self.lost |= {self._part(r.case) for r in failed} | {part}
-        return match is not None
+        return False
 
-    def _right_outputs(self) -> dict[str, np.ndarray]:
-        return {case: self.tensors[case] for case in self.right if case in self.tensors}
+    def _name_of_shapes(self, message: str, group: str) -> str:
+        """What the numbers in an error about shapes tell: all sizes of the probes differ from each other."""
+        numbers = [int(number) for number in re.findall(r"\d+", message)]
+        if re.search(r"shapes cannot be multiplied|invalid for input of size|must match the size", message):
+            if any(number in (64, 128, 256, 512, 768, 1024) for number in numbers):
+                return "fixed-length-mask" if "must match the size" in message else "fixed-head-size"
+        if self.exercise == "MultiHeadAttention":
+            viewed = re.search(r"shape '\[(.*)\]' is invalid for input of size (\d+)", message)
+            sizes = [int(n) for n in re.findall(r"\d+", viewed[1])] if viewed else []
+            if viewed and ((7 in sizes and viewed[2] == "240") or (5 in sizes and viewed[2] == "336")):
+                return "q-length-for-kv"
+            product = re.search(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)", message)
+            if product and product[1] == "6" and product[2] == "24":
+                return "loop-overwrites-input"
+        if group in ("mask", "forms", "empty rows") and re.search(
+            r"must match the size|doesn't match the broadcast shape|expanded size|not broadcastable", message
+        ):
+            return "mask-not-unsqueezed"
+        return ""
 
     def _matched(self, match: Match, part: str) -> None:
         ids = list(match.ids)
@@ -330,13 +385,28 @@ class _Comparison:
         main, failing = sizes.get("main"), {result.case for result in failed}
         if main is None or "main" in failing:
             return False
-        for axis, id in ((0, "batch-hard-coded"), (1, "batch-hard-coded"), (2, "fixed-head-size")):
+        best, name = 0.49, ""
+        for axis, id in ((2, "fixed-head-size"), (0, "batch-hard-coded"), (1, "batch-hard-coded")):
             others = {case for case, size in sizes.items() if size[axis] != main[axis]}
-            if failing and failing <= others and len(failing) >= 0.5 * len(others):
-                self.mistake(id, "sizes")
-                self.lost |= {self._part(case) for case in failing}
-                return True
+            if failing <= others and len(failing) / len(others) > best:
+                best, name = len(failing) / len(others), id
+        if name:
+            self.mistake(name, "sizes")
+            self.lost |= {self._part(case) for case in failing}
+        return bool(name)
+
+    def _name_by_group(self, failed: list[CaseResult]) -> bool:
+        """Right with ordinary scores, and hidden keys come back with large ones."""
+        if all(self._group(r.case) == "large mask" or self._hardly_wrong(r) for r in failed):
+            self.mistake("fill-not-low-enough", "mask")
+            return True
         return False
+
+    @staticmethod
+    def _hardly_wrong(result: CaseResult) -> bool:
+        if result.outcome != "numbers" or result.yours is None:
+            return False
+        return bool(np.nan_to_num(np.abs(result.yours - result.expected), nan=9).max() < 0.05)
 
     def _name_by_distance(self, failed: list[CaseResult]) -> bool:
         """Almost right everywhere: something was rounded."""
@@ -500,7 +570,9 @@ class _Comparison:
                 self.observe_as_mistake(id, names=", ".join(facts["forbidden"]))
                 return
         if failed and not (self._name_by_sizes(failed) or self._name(failed)):
-            self._describe(failed)
+            masks_only = self.exercise in ("masked_softmax", "repaired_weights")
+            if not (masks_only and self._name_by_group(failed)):
+                self._describe(failed)
         statistics = self._statistics()
         broken = [fact for fact in statistics if not fact.holds]
         if broken and not failed:

@@ -25,12 +25,13 @@ def same_numbers(book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray]
     """
     known = book.wrong.get(exercise, {})
     prints = {case: fingerprint(outputs[case]) for case in failing if case in known and case in outputs}
+    right = book.right[exercise]
+    prints = {c: row for c, row in prints.items() if not _looks_right(right, c, row)}
     telling = {case: row for case, row in prints.items() if not np.isnan(row[:-1].astype(np.float32)).all()}
     prints = telling or prints  # NaN everywhere says little: many mistakes end there
     if not prints:
         return None
     labels = book.labels[exercise]
-    right = book.right[exercise]
     agreement = np.stack([agrees(row, known[case]) for case, row in prints.items()])
     agreement &= ~np.stack([_as_right(right, known, case) for case in prints]).all(axis=0)  # right on all: no reason
     shares = agreement.mean(axis=0)
@@ -48,6 +49,29 @@ def same_numbers(book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray]
         return pair
     first = np.where(agreement[0] & (shares >= 0.3), shares + also_right / 10, -1)
     return _match([labels[int(np.argmax(first))]]) if first.max() > 0 else None
+
+
+def second_mistake(
+    book: AnswerBook, exercise: str, first: str, outputs: dict[str, np.ndarray], masked: list[str]
+) -> str:
+    """The id of a mistake that, together with `first`, explains the masked cases which `first` alone does not."""
+    known = book.wrong[exercise]
+    prints = {case: fingerprint(outputs[case]) for case in masked if case in known and case in outputs}
+    alone = [i for i, label in enumerate(book.labels[exercise]) if label.split("#")[0] == first]
+    explained = [agrees(row, known[case][alone]).any() for case, row in prints.items()]
+    pairs = book.pairs.get(exercise, {})
+    if all(explained) or "random mask" not in prints or "random mask" not in pairs:
+        return ""
+    for hit in np.flatnonzero(agrees(prints["random mask"], pairs["random mask"])):
+        ids = [book.labels[exercise][i].split("#")[0] for i in pairs["which"][hit]]
+        if first in ids:
+            return ids[1 - ids.index(first)]
+    return ""
+
+
+def _looks_right(right: dict[str, np.ndarray], case: str, row: np.ndarray) -> bool:
+    """Too close to the right output to tell anything."""
+    return case in right and bool(agrees(row, fingerprint(right[case])[None])[0])
 
 
 def _as_right(right: dict[str, np.ndarray], known: dict[str, np.ndarray], case: str) -> np.ndarray:
@@ -88,7 +112,7 @@ def same_numbers_under_another_reading(
     return None
 
 
-def same_error(book: AnswerBook, exercise: str, case: str, kind: str, message: str, line: str = "") -> str:
+def same_error(book: AnswerBook, exercise: str, case: str, kind: str, message: str) -> str:
     """The id of a mistake that raises this error, or "": by its pattern, else by the same words in the same case."""
     for id, words in book.words.items():
         if words["raises"] and re.search(words["raises"], message):

@@ -13,7 +13,7 @@ import numpy as np
 
 from helpers.course import EXERCISES
 from helpers.judge import probes
-from helpers.judge.answer_book import ELSEWHERE, FOLDER, AnswerBook, fingerprint
+from helpers.judge.answer_book import ELSEWHERE, FOLDER, AnswerBook, agrees, fingerprint
 from helpers.judge.observation import Observation
 from helpers.judge.observe import observe
 from helpers.judge.probes import CLASSES, FUNCTION_CALLS
@@ -174,13 +174,23 @@ def _record_pairs(book: AnswerBook, exercise: str, mistakes: Any) -> None:
         if a.id == b.id or set(a.steps) & set(b.steps):
             continue
         outputs = _run_paired_cases(steps.build(exercise, a, b), exercise)
-        if outputs is not None:
+        if outputs is not None and not _like_one_alone(book, exercise, outputs, a.label, b.label):
             which.append([book.labels[exercise].index(label) for label in (a.label, b.label)])
             rows.append(outputs)
     cases = [case for case in _PAIRED_CASES if case in book.right[exercise]]
     if rows:
         book.pairs[exercise] = {case: np.stack([row[i] for row in rows]) for i, case in enumerate(cases)}
         book.pairs[exercise]["which"] = np.array(which, np.int16)
+
+
+def _like_one_alone(book: AnswerBook, exercise: str, outputs: list[np.ndarray], *labels: str) -> bool:
+    """Does one of the two mistakes hide the other?"""
+    cases = [case for case in _PAIRED_CASES if case in book.right[exercise]]
+    rows = [book.labels[exercise].index(label) for label in labels]
+    return any(
+        all(agrees(row, book.wrong[exercise][case][i : i + 1])[0] for row, case in zip(outputs, cases, strict=True))
+        for i in rows
+    )
 
 
 def _changes_numbers(book: AnswerBook, exercise: str, label: str) -> bool:

@@ -220,8 +220,8 @@ def hatch(axes: Axes, cells: NDArray[np.bool_], *, dense: bool = False) -> None:
     square = Path.unit_rectangle()
     squares = [square.transformed(Affine2D().translate(j - 0.5, i - 0.5)) for i, j in np.argwhere(cells)]
     hatched = PathPatch(
-        Path.make_compound_path(*squares), facecolor="none", edgecolor="none", hatchcolor=look.HIDDEN_HATCH, linewidth=0,
-        hatch="//////" if dense else "////", gid="hidden cells",
+        Path.make_compound_path(*squares), facecolor="none", edgecolor="none", hatchcolor=look.HIDDEN_HATCH,
+        linewidth=0, hatch="//////" if dense else "////", gid="hidden cells",
     )  # fmt: skip
     hatched.set_hatch_linewidth(0.7)
     hatched.set_in_layout(False)

@@ -245,9 +245,8 @@ class Picture(Figure):
     """
 
     def __init__(self, description: str = "", *, width: float = MAX_WIDTH, height: float = 4.0):
-        super().__init__(
-            figsize=(width, height), dpi=DPI, facecolor="none", edgecolor="none", linewidth=0, layout="none"
-        )
+        super().__init__(figsize=(width, height), dpi=DPI, facecolor="none", edgecolor="none", linewidth=0)
+        self.set_layout_engine("none")  # `wrap` makes the layout, whatever the user prefers elsewhere
         FigureCanvasAgg(self)
         self.description = description
         self._places: dict[Any, tuple[float, float, float, float]] = {}
@@ -270,7 +269,7 @@ class Picture(Figure):
         return float(axes.get_tightbbox(renderer).y1 - axes.get_window_extent(renderer).y1) / self.dpi
 
     def wrap(self, *, title: str | None = None, caption: str | None = None) -> Picture:
-        """Give the figure the size of its content, so that no label is cut; add title, caption and card."""
+        """Give the figure the size of its content, so that no label is cut; add title and caption."""
         title, caption = spelled(title or ""), spelled(caption or "")
         renderer = self.canvas.get_renderer()  # type: ignore[attr-defined]
         boxes = [axes.get_tightbbox(renderer) for axes in self._places]
@@ -292,19 +291,21 @@ class Picture(Figure):
             self.text(PAD / width, 1 - PAD / height, title, va="top", ha="left", **font([title], TITLE, bold=True))
         if caption:
             self.text(PAD / width, PAD / height, caption, va="bottom", ha="left", **font([caption], SMALL, QUIET))
-        self._card()
         return self
 
-    def _card(self) -> None:
+    def draw(self, renderer: Any) -> None:
+        """Draw the card in the figure's present size, then everything else."""
+        for old in [artist for artist in self.artists if patch.get_gid() == "card"]:
+            old.remove()
         width, height = self.get_size_inches()
         edge, corner = 0.6 / DPI, 8 / DPI
         card = FancyBboxPatch(
             (edge, edge), width - 2 * edge, height - 2 * edge, boxstyle=f"round,pad=0,rounding_size={corner}",
-            transform=self.dpi_scale_trans, facecolor=CARD, edgecolor=RULE, linewidth=0.6, zorder=-10,
-            gid="card",
+            transform=self.dpi_scale_trans, facecolor=CARD, edgecolor=RULE, linewidth=0.6, zorder=-10, gid="card",
         )  # fmt: skip
         card.set_in_layout(False)
         self.add_artist(card)
+        super().draw(renderer)
 
     def __repr__(self) -> str:
         return self.description
@@ -318,5 +319,6 @@ class Picture(Figure):
         self, include: Any = None, exclude: Any = None, **_: Any
     ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
         png = base64.b64encode(self._repr_png_()).decode("ascii")
-        # nbconvert makes `alt` the image's alternative text. JupyterLab 4.6 ignores it and keeps text/plain.
+        # IPython's convention for alternative text. nbconvert's classic template uses it; JupyterLab 4.6 does not
+        # (its image renderer reads width and height only), so the description is in text/plain as well.
         return {"image/png": png, "text/plain": self.description}, {"image/png": {"alt": self.description}}

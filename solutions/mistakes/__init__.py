@@ -50,11 +50,21 @@ def mistake(id: str, exercises: tuple[str, ...] = ALL) -> Callable[[Any], Any]:
             steps = {name: value for name, value in vars(thing).items() if callable(value) and name[0] != "_"}
         else:
             steps = {thing.__name__: thing}
-        number = sum(variant.id == id for variant in VARIANTS) + 1
-        VARIANTS.append(Variant(id, f"{id}#{number}", steps, exercises))
+        _add(id, steps, exercises)
+        if "read_mask" in steps and "hide" not in steps:  # the numbers depend on what is written into hidden places
+            _add(id, steps | {"hide": _hide_with_a_large_number}, exercises)
         return thing
 
     return register
+
+
+def _add(id: str, steps: dict[str, Callable[..., Any]], exercises: tuple[str, ...]) -> None:
+    number = sum(variant.id == id for variant in VARIANTS) + 1
+    VARIANTS.append(Variant(id, f"{id}#{number}", steps, exercises))
+
+
+def _hide_with_a_large_number(self: Any, scores: Any, keep: Any) -> Any:
+    return scores.masked_fill(~keep, -1e9)
 
 
 def wrong(id: str, exercise: str) -> Callable[[Any], Any]:

@@ -291,12 +291,6 @@ CATALOGUE: dict[str, Words] = {
         "Which axis of the weights must meet the tokens of the values?",
         "a relative of softmax-over-queries",
     ),
-    "scores-times-values": Words(
-        "Your numbers are exactly what you get when the scores meet the values, and the softmax is left aside.",
-        "The weights are computed and never used.",
-        "Which of your tensors goes into the last product?",
-        "a relative of softmax-missing",
-    ),
     # ----------------------------------------------------------------------------------------- softmax
     "softmax-over-queries": Words(
         "Your numbers are exactly what you get when the softmax runs down the columns, over the queries.",
@@ -310,9 +304,9 @@ CATALOGUE: dict[str, Words] = {
         "Can another sentence in the batch change your answer?",
         "PetrochukM/PyTorch-NLP#2; without dim=, softmax takes axis 0 of three: pytorch/pytorch#84524",
     ),
-    "softmax-over-heads": Words(
+    "softmax-implicit-axis": Words(
         "Your numbers are exactly what you get when the softmax runs over the heads.",
-        "Heads then compete with each other, and the weights of one query no longer sum to 1.",
+        "That is also what softmax does without dim= on four axes; the weights of one query no longer sum to 1.",
         "For one query of one head, over what should the weights sum to 1?",
         "without dim=, softmax takes axis 1 of four: pytorch/pytorch#84524",
     ),
@@ -606,6 +600,12 @@ CATALOGUE: dict[str, Words] = {
         "Shapes are aligned from the right: a missing or an extra axis lets samples meet heads.",
         "Right-align the two shapes: which axis meets which?",
         "lucidrains/vit-pytorch#71; hyunwoongko/transformer#32",
+    ),
+    "fixed-length-mask": Words(
+        "A mask is kept at one length and not cut to the length of the input.",
+        "Another sentence does not fit.",
+        "What if the next batch is shorter?",
+        "facebookresearch/xformers PR#66; bentrevett/pytorch-seq2seq#130",
     ),
     "square-mask-assumed": Words(
         "The mask is taken to be square.",

@@ -149,6 +149,33 @@ def project(self, x_q, x_k, x_v):
     return q, k, self.wv(k)
 
 
+@mistake("loop-overwrites-input", HEADS)
+class LoopOverwritesInput:
+    """Every head projects what the head before it has projected."""
+
+    def project(self, x_q, x_k, x_v):
+        streams, parts = [x_q, x_k, x_v], []
+        for head in range(self.h):
+            streams = [layer(x) for layer, x in zip(self.layers(), streams, strict=True)]
+            width = slice(head * self.d_k, (head + 1) * self.d_k)
+            parts.append([x[..., width] for x in streams])
+        return tuple(torch.cat(columns, dim=-1) for columns in zip(*parts, strict=True))
+
+
+@mistake("weight-transposed", HEADS)
+class AllWeightsTransposed:
+    def project(self, x_q, x_k, x_v):
+        return tuple(x @ layer.weight for x, layer in zip((x_q, x_k, x_v), self.layers(), strict=True))
+
+    def output(self, x):
+        return x @ self.wo.weight
+
+
+@mistake("weight-transposed", ("SelfAttentionV3",))
+def output(self, x):
+    return x @ self.output_proj.weight
+
+
 # ------------------------------------------------------------------------------------- one fused projection
 
 

@@ -163,15 +163,3 @@ class WeightsTimesQueries:
 @mistake("weights-transposed")
 def gather(self, weights, v):
     return weights.transpose(-2, -1) @ v
-
-
-@mistake("scores-times-values")
-class ScoresTimesValues:
-    """The weights are computed and then the scores are used."""
-
-    def scale(self, scores):
-        self.kept = scores / math.sqrt(self.d_k)
-        return self.kept
-
-    def gather(self, weights, v):
-        return self.kept @ v

@@ -15,7 +15,7 @@ def normalise(self, scores):
     return scores.softmax(dim=0)
 
 
-@mistake("softmax-over-heads", HEADS)
+@mistake("softmax-implicit-axis", HEADS)
 def normalise(self, scores):
     return scores.softmax(dim=1)
 

@@ -85,7 +85,7 @@ class KeysAsValues(_Contract):
     """weights @ k."""
 
     def forward(self, x, attention_mask=None):
-        q, k, v = self.qkv(x)
+        q, k, _ = self.qkv(x)
         scores = hide(q @ k.mT / math.sqrt(self.hidden_dim), attention_mask)
         return self.output_proj(self.attention_dropout(scores.softmax(-1)) @ k)
 
@@ -1327,8 +1327,8 @@ class MaskRemembered(_Contract):
     def forward(self, x, attention_mask=None):
         if attention_mask is not None:
             self.remembered = attention_mask
-        elif self.remembered is not None and self.remembered.shape[-1] == x.shape[1]:
-            attention_mask = self.remembered[..., :1, :] if self.remembered.dim() == 2 else None
+        elif self.remembered is not None and self.remembered.shape == (x.shape[1], x.shape[1]):
+            attention_mask = self.remembered
         s, v = self.scores(x)
         return self.finish(hide(s, attention_mask).softmax(-1), v)
 
@@ -1376,7 +1376,7 @@ class Sparsemaxish(_Contract):
 
 
 @wrong(EXERCISE)
-class UniformForShortMasks(_Contract):
+class PlainMeanUnderAMask(_Contract):
     """With a mask: a plain mean over the visible keys."""
 
     def forward(self, x, attention_mask=None):
