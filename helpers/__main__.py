@@ -60,9 +60,7 @@ def solve(
     path: Annotated[
         Path, typer.Argument(metavar="NOTEBOOK", exists=True, dir_okay=False, help="The notebook to solve.")
     ],
-    to: Annotated[
-        Path, typer.Option("--to", metavar="FILE", dir_okay=False, help="Where the solved notebook goes.")
-    ],
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", dir_okay=False, help="Where the solved notebook goes.")],
     force: Annotated[bool, typer.Option("--force", help="Write over FILE if it exists.")] = False,
 ) -> None:
     """Write the solved notebook: every blank filled from `solutions/`, outputs cleared."""
@@ -78,9 +76,7 @@ def solve(
         blank = notebook.read(path)
         found = notebook.find_answers(blank)
         names = [name for name in BY_NAME if name in found.cells]
-        solutions = {
-            name: text for name in names if (text := source.solution(name, paths.SOLUTIONS)) is not None
-        }
+        solutions = {name: text for name in names if (text := source.solution(name, paths.SOLUTIONS)) is not None}
         if not solutions:
             _stop(f"{path} defines no exercise of the course, so there is nothing to fill.")
         notebook.write(notebook.fill(blank, solutions), to)
@@ -120,9 +116,7 @@ def bench(
         Path,
         typer.Option("--to", metavar="FOLDER", file_okay=False, help="Where the JSON and the pictures go."),
     ] = Path("bench-results"),
-    small: Annotated[
-        bool, typer.Option("--small", help="The notebook's grid: seconds, not minutes.")
-    ] = False,
+    small: Annotated[bool, typer.Option("--small", help="The notebook's grid: seconds, not minutes.")] = False,
     device: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="cpu, cuda or mps. Default: the best one that is there."),
@@ -160,9 +154,7 @@ def _with_bar(grid: Grid) -> Results:
         task = bar.add_task("starting", total=None)
         return attention_table.run(
             grid,
-            progress=lambda done, total, said: bar.update(
-                task, completed=done, total=total, description=said
-            ),
+            progress=lambda done, total, said: bar.update(task, completed=done, total=total, description=said),
         )
 
 

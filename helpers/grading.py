@@ -84,9 +84,7 @@ def grade(path: Path, *, timeout: float = notebook.CELL_TIMEOUT) -> NotebookGrad
             )
         except NotebookError as error:
             error_text = str(error)
-        checked = {
-            name: json.loads(file.read_text("utf-8")) for name, file in results.items() if file.exists()
-        }
+        checked = {name: json.loads(file.read_text("utf-8")) for name, file in results.items() if file.exists()}
     told = {trouble.number: trouble.message for trouble in troubles}
     told |= {number: f"syntax error, {message}" for number, message in answers.broken.items()}
     first_check = len(read.cells) + 1
@@ -154,18 +152,14 @@ def _verdict(
         )
     if task.name not in checked:
         reason = told.get(check_number, "the notebook did not run to its end")
-        return _unchecked(
-            task, "error", Finding("not-checked", f"Not checked: {reason}.", severity="observation")
-        )
+        return _unchecked(task, "error", Finding("not-checked", f"Not checked: {reason}.", severity="observation"))
     return _undefined(task, read, answers, told)
 
 
 def _undefined(task: Exercise, read: Any, answers: Answers, told: Mapping[int, str]) -> Verdict:
     """Say why the kernel holds nothing of this name: a cell stopped, or is not code, or there is none."""
     for number, cell in enumerate(read.cells, start=1):
-        if not source.mentions_definition(cell.source, task.name) and number not in answers.cells.get(
-            task.name, ()
-        ):
+        if not source.mentions_definition(cell.source, task.name) and number not in answers.cells.get(task.name, ()):
             continue
         if number in told:
             message = f"Cell {number}, which defines it, stopped: {told[number]}."
@@ -191,9 +185,7 @@ def _notes(read: Any, answers: Answers, tasks: list[Exercise], told: Mapping[int
         cells = answers.cells.get(task.name, ())
         if len(cells) > 1:
             places = ", ".join(map(str, cells))
-            notes.append(
-                f"{task.name} is defined more than once, in cells {places}. The last one that ran counts."
-            )
+            notes.append(f"{task.name} is defined more than once, in cells {places}. The last one that ran counts.")
     return tuple(notes)
 
 

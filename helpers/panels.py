@@ -83,7 +83,5 @@ def _remarks(own: str | None, solution: str) -> list[str]:
         return []
     remarks = [f"Lines of code: yours {source.code_lines(own)}, the solution {source.code_lines(solution)}."]
     if source.has_loop(own) and not source.has_loop(solution):
-        remarks.append(
-            "Yours loops in Python; the solution needs no loop: a few large tensor operations do it all."
-        )
+        remarks.append("Yours loops in Python; the solution needs no loop: a few large tensor operations do it all.")
     return remarks

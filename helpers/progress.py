@@ -193,6 +193,4 @@ def _set_aside(file: Path, damage: str) -> None:
     while (aside := file.with_name(f"{file.stem}.damaged-{number}{file.suffix}")).exists():
         number += 1
     file.rename(aside)
-    _unsaid.append(
-        f"Progress: {file.name} could not be used ({damage}). It is kept as {aside.name}; a new one begins."
-    )
+    _unsaid.append(f"Progress: {file.name} could not be used ({damage}). It is kept as {aside.name}; a new one begins.")

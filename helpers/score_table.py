@@ -52,9 +52,7 @@ def _html(entries: Entries) -> str:
     total = f"{_earned(entries, EXERCISES)} of {_possible(EXERCISES)} points"
     head = _row(_cell(title, align, colour=note.PALE_INK) for title, align in _COLUMNS)
     rows = "".join(_notebook_rows(stem, entries) for stem in NOTEBOOKS)
-    table = (
-        f'<table style="border-collapse: collapse; margin: 8px 0; font-size: inherit;">{head}{rows}</table>'
-    )
+    table = f'<table style="border-collapse: collapse; margin: 8px 0; font-size: inherit;">{head}{rows}</table>'
     parts = [note.paragraph(total, bold=True), _bar(entries), table, note.paragraph(_next_step(entries))]
     return f'<div style="color: {note.INK}; line-height: 1.4;">{"".join(parts)}</div>'
 

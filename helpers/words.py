@@ -38,7 +38,8 @@ def check(answer: object, exercise: str | None = None) -> Verdict:
 
     task = lookup.exercise_of(answer, exercise)
     verdict = judge.check_answer(answer, task.name)
-    progress.update(task.name, lambda entry: _after_check(entry, verdict))
+    if verdict.status != "not started":  # looking at an open blank is no attempt
+        progress.update(task.name, lambda entry: _after_check(entry, verdict))
     _say_notices()
     if os.environ.get("CHECK_STRICT", "0") not in ("", "0") and not verdict.passed:
         raise CheckFailed(str(verdict))
@@ -70,9 +71,7 @@ def reveal(answer: object) -> Note:
     task = lookup.exercise_of(answer)
     solution = source.solution(task.name, paths.SOLUTIONS)
     if solution is None:
-        return note.simple(
-            "This copy of the course holds no solutions. Its hints and checks work without them."
-        )
+        return note.simple("This copy of the course holds no solutions. Its hints and checks work without them.")
     entry = progress.read().get(task.name, progress.Entry())
     if not panels.is_earned(task, entry):
         _say_notices()
@@ -137,8 +136,6 @@ def _is_open_blank(error: Exception) -> bool:
 
 
 def _after_check(entry: progress.Entry, verdict: Verdict) -> progress.Entry:
-    if verdict.status == "not started":
-        return entry
     return dataclasses.replace(
         entry,
         attempts=entry.attempts + 1,

@@ -153,7 +153,12 @@ def test_the_table_has_one_row_for_each_point_and_layer(results: table.Results) 
     assert rows[0]["layer"] == LOOP
     html = rows._repr_html_()
     assert html.count("<tr>") == 1 + len(rows)
-    assert html.count("<td>") == len(rows) * len(rows[0])
+    assert html.count("<td ") == len(rows) * len(rows[0])
+
+
+def test_results_show_their_sentences_as_text_and_as_a_list(results: table.Results) -> None:
+    assert repr(results).splitlines() == results.sentences()
+    assert results._repr_html_().count("<li>") == len(results.sentences())
 
 
 def test_json_holds_every_number(results: table.Results) -> None:

@@ -84,9 +84,7 @@ def test_bytes_that_are_not_text_are_told_in_words(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_told_in_words(tmp_path: Path) -> None:
-    with pytest.raises(
-        NotebookError, match=r"nowhere\.ipynb cannot be read: No such file.*Is the path right"
-    ):
+    with pytest.raises(NotebookError, match=r"nowhere\.ipynb cannot be read: No such file.*Is the path right"):
         notebook.read(tmp_path / "nowhere.ipynb")
 
 
@@ -147,9 +145,7 @@ def test_a_place_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None
 
 
 def test_answers_are_found_by_name_wherever_they_stand(tmp_path: Path) -> None:
-    found = read(
-        tmp_path, words("def f(): no code"), code("import torch"), code(BLANK), code("f = abs\nx: int = 1")
-    )
+    found = read(tmp_path, words("def f(): no code"), code("import torch"), code(BLANK), code("f = abs\nx: int = 1"))
     assert notebook.find_answers(found).cells == {"softmax": (3,), "f": (4,), "x": (4,)}
 
 
@@ -315,10 +311,7 @@ def test_the_first_cell_that_stops_ends_the_run(tmp_path: Path) -> None:
 def test_a_cell_that_may_raise_is_no_trouble(tmp_path: Path) -> None:
     cell = code("1 / 0")
     cell["metadata"]["tags"] = ["raises-exception"]
-    assert (
-        notebook.execute(read(tmp_path, cell), folder=tmp_path).cells[0].outputs[0].ename
-        == "ZeroDivisionError"
-    )
+    assert notebook.execute(read(tmp_path, cell), folder=tmp_path).cells[0].outputs[0].ename == "ZeroDivisionError"
 
 
 def test_an_endless_loop_is_interrupted_and_the_rest_runs(tmp_path: Path) -> None:
@@ -330,9 +323,7 @@ def test_an_endless_loop_is_interrupted_and_the_rest_runs(tmp_path: Path) -> Non
     assert target.exists()
 
 
-def test_a_loop_that_cannot_be_interrupted_is_told_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loop_that_cannot_be_interrupted_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "INTERRUPT_WAIT", 1)
     loop = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
     with pytest.raises(NotebookError, match=r"The kernel hung in cell 2 .*Does a loop there never end"):

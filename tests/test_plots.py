@@ -220,6 +220,12 @@ def test_heads_have_one_panel_each_and_one_colour_bar(h):
     assert texts(figure, "title")[:h] == [f"head {i}" for i in range(h)]
 
 
+def test_many_heads_fill_lines_instead_of_one_long_column():
+    figure = plots.heads(weights_of(40, 3, 3))
+    assert figure.bbox.width <= 901
+    assert figure.bbox.height <= 901
+
+
 def test_a_quantity_has_the_same_colours_in_every_picture():
     scores, mask = scores_of(3, 3), causal(3)
     path = panels(plots.mask_path(scores, mask))
@@ -477,7 +483,7 @@ def test_tokens_that_no_font_has_are_replaced_by_positions_and_said(monkeypatch)
     assert labelled(panels(figure)[0])[0] == ["#0", "cat"]
     said = [t.get_text() for t in figure.texts]
     assert said[0] == "U+6211"
-    assert "lack characters of 1 labels" in said[1].replace("\n", " ")
+    assert "lack characters of some labels" in said[1].replace("\n", " ")
 
 
 def test_chinese_tokens_get_a_font_that_has_them():

@@ -21,6 +21,7 @@ REFUSED = {
     "empty": (lambda: plots.attention_heatmap(torch.zeros(0, 2)), "weights is empty"),
     "words": (lambda: plots.attention_heatmap([["a", "b"]]), "weights must be a tensor or an array of real numbers"),
     "complex": (lambda: plots.attention_heatmap(HALF.to(torch.complex64)), "real numbers"),
+    "no data": (lambda: plots.attention_heatmap(HALF.to("meta")), "weights must be a tensor or an array"),
     "complex array": (lambda: plots.attention_heatmap(np.ones((1, 1), dtype=complex)), "real numbers"),
     "ragged": (lambda: plots.attention_heatmap([[1.0], [0.5, 0.5]]), "weights must be a tensor or an array"),
     "none": (lambda: plots.attention_heatmap(None), "weights must be a tensor or an array"),

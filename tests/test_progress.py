@@ -152,9 +152,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.
     assert len(progress.notices()) == 1
 
 
-def test_a_lock_that_nobody_gives_back_is_waited_for_only_a_little(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_nobody_gives_back_is_waited_for_only_a_little(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOCK_WAIT", 0.05)
     with filelock.FileLock(f"{file}.lock"):
         assert progress.update("softmax", one_more_hint).hints == 1

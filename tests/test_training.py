@@ -88,3 +88,25 @@ def test_a_layer_that_hides_its_weights_is_told_so() -> None:
 
     with pytest.raises(ValueError, match="No attention weights were seen"):
         training.learn_to_reverse(Mean, steps=1)
+
+
+def test_xavier_keeps_the_gradient_of_a_plain_stack_and_small_weights_lose_it() -> None:
+    def small(weight: torch.Tensor) -> torch.Tensor:
+        return nn.init.normal_(weight, std=0.02)
+
+    kept = training.gradient_by_depth(nn.init.xavier_uniform_, [1, 8])
+    lost = training.gradient_by_depth(small, [1, 8])
+    assert kept[1] > 0.1 * kept[0]
+    assert lost[1] < 1e-6 * lost[0]
+    assert training.gradient_by_depth(small, [8], residual=True) == [pytest.approx(1, abs=0.05)]
+
+
+def test_measuring_gradients_leaves_the_random_state_alone() -> None:
+    before = torch.get_rng_state()
+    training.gradient_by_depth(nn.init.xavier_uniform_, [1])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_line_of_progress_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    training.print_progress(3, 10, "loss 0.5")
+    assert capsys.readouterr().out == "   3 of 10   loss 0.5\n"

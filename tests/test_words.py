@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import torch
+from nbformat.v4 import new_code_cell, new_notebook
 
 import helpers
-from helpers import check, hint, judge, lookup, paths, progress, reset, reveal, scoreboard, words, yours
+from helpers import check, hint, judge, lookup, notebook, paths, progress, reset, reveal, scoreboard, words, yours
 from helpers.course import BY_NAME, EXERCISES, NOTEBOOKS
 from helpers.judge import Finding, Verdict, answer_book
 
@@ -34,9 +35,7 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def say(status: Any, points: float = 0.0, *ids: str) -> None:
         findings = tuple(Finding(id, f"This is {id}.") for id in ids)
-        monkeypatch.setattr(
-            judge, "check_answer", lambda answer, name: Verdict(name, status, points, 4, findings)
-        )
+        monkeypatch.setattr(judge, "check_answer", lambda answer, name: Verdict(name, status, points, 4, findings))
 
     say("wrong", 1.0, "scores-not-scaled")
     return say
@@ -163,18 +162,14 @@ def test_a_strict_check_raises_the_words_of_the_verdict(
     assert entry().attempts == (status != "not started")
 
 
-def test_a_strict_check_lets_a_right_answer_pass(
-    says: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strict_check_lets_a_right_answer_pass(says: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHECK_STRICT", "1")
     says("passed", 4.0)
     assert check(softmax).passed
 
 
 @pytest.mark.parametrize("value", ["", "0"])
-def test_strict_can_be_switched_off(
-    value: str, says: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strict_can_be_switched_off(value: str, says: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHECK_STRICT", value)
     assert not check(softmax).passed
 
@@ -224,9 +219,7 @@ def test_a_copy_without_solutions_says_so(tmp_path: Path, monkeypatch: pytest.Mo
     assert repr(reveal(softmax)).startswith("This copy of the course holds no solutions.")
 
 
-def test_the_solution_stays_hidden_before_an_honest_attempt(
-    solutions: Path, says: Callable[..., None]
-) -> None:
+def test_the_solution_stays_hidden_before_an_honest_attempt(solutions: Path, says: Callable[..., None]) -> None:
     check(softmax)
     hint(softmax)
     shown = reveal(softmax).text
@@ -318,7 +311,7 @@ BLANK = "def softmax(scores):\n    raise NotImplementedError"
 
 @pytest.fixture(autouse=True)
 def _blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_book, "blank", lambda name: BLANK, raising=False)
+    monkeypatch.setattr(answer_book, "blank", lambda name: BLANK)
 
 
 def test_reset_gives_the_blank_and_keeps_the_attempt(progress_file: Path) -> None:
@@ -352,9 +345,7 @@ def test_reset_in_a_read_only_folder_loses_nothing(progress_file: Path) -> None:
     assert "still in its cell" in shown
 
 
-def test_reset_makes_no_file_while_progress_is_off(
-    progress_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reset_makes_no_file_while_progress_is_off(progress_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTENTION_PROGRESS", "off")
     assert "switched off" in reset(cell("def softmax(scores):\n    return scores * 2")["softmax"]).text
     assert list(progress_file.parent.iterdir()) == []
@@ -453,6 +444,30 @@ def test_yours_waits_for_a_name_that_is_not_there_yet() -> None:
 )
 def test_yours_tells_what_the_code_raised(draw: Callable[[], Any], said: str) -> None:
     assert repr(yours(draw)).startswith(said)
+
+
+# --- in a real kernel ---
+
+
+def test_in_a_real_kernel_words_find_code_keep_attempts_and_raise_without_a_traceback(tmp_path: Path) -> None:
+    cells = [
+        f"import os\nos.environ['ATTENTION_PROGRESS'] = {str(tmp_path / 'progress.json')!r}",
+        "from helpers import check, hint, reset, reveal\n\nfor _ in range(3):\n    hint('SelfAttentionV1')",
+        "class SelfAttentionV1:\n    def forward(self, x):\n        return x  # so far",
+        "reveal(SelfAttentionV1)",
+        "reset(SelfAttentionV1)",
+        "os.environ['CHECK_STRICT'] = '1'\ncheck(SelfAttentionV1)",
+    ]
+    walk = new_notebook(cells=[new_code_cell(text) for text in cells])
+    (trouble,) = notebook.run(walk, folder=tmp_path, keep_going=True)
+    assert trouble.number == 6
+    assert "return x  # so far" in walk.cells[3].outputs[0].data["text/plain"]
+    assert "Your code is kept in attempts/SelfAttentionV1.py." in walk.cells[4].outputs[0].data["text/plain"]
+    assert "return x  # so far" in (tmp_path / "attempts" / "SelfAttentionV1.py").read_text("utf-8")
+    (raised,) = walk.cells[5].outputs
+    assert raised.ename == "CheckFailed"
+    assert "SelfAttentionV1" in raised.evalue
+    assert raised.traceback == [f"AssertionError: {raised.evalue}"]
 
 
 # --- the package ---

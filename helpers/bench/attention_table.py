@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from html import escape
 from itertools import product
 from pathlib import Path
@@ -93,7 +93,7 @@ class Measurement:
     pieces: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """What `run` found. largest_difference: of any output or gradient of x from that of four linears."""
 
@@ -101,7 +101,7 @@ class Results:
     device: str
     grid: Grid
     largest_difference: float
-    lines: tuple[Measurement, ...] = field(repr=False)
+    lines: tuple[Measurement, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON-ready data; times in seconds, memory in bytes."""
@@ -155,8 +155,11 @@ class Results:
             title=f"{direction}, d_model {self.grid.d_model}, {fixed}",
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences()) + "</ul>"
 
 
 def run(grid: Grid, *, progress: Progress | None = None, yours: Build | None = None) -> Results:
@@ -290,7 +293,9 @@ class Table(list[dict[str, str]]):
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in (self[0] if self else ()))
-        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row.values()) for row in self)
+        rows = (
+            "".join(f'<td style="white-space: nowrap">{escape(cell)}</td>' for cell in row.values()) for row in self
+        )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -312,7 +317,7 @@ def _row(forward: Measurement, both: Measurement) -> dict[str, str]:
 def _milliseconds(seconds: measure.Timing) -> str:
     """The median, then the quartiles."""
     low, median, high = (1e3 * value for value in (seconds.low, seconds.median, seconds.high))
-    return f"{median:.2f} ({low:.2f} to {high:.2f})"
+    return f"{median:#.3g} ({low:#.3g} to {high:#.3g})"
 
 
 def save(results: Results, folder: Path) -> list[Path]:

@@ -138,6 +138,6 @@ def agrees(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Which rows of `theirs` (n, 13) equal the fingerprint `ours` (13,). NaN and infinity agree with themselves."""
     ours, theirs = ours.astype(np.float32), theirs.astype(np.float32)
     with np.errstate(invalid="ignore"):
-        close = np.abs(theirs - ours) <= 2e-3 + 2e-3 * np.abs(ours)
+        close = np.isfinite(ours) & (np.abs(theirs - ours) <= 2e-3 + 2e-3 * np.abs(ours))
         same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
     return np.all(close | same, axis=-1)

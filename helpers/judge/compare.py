@@ -16,9 +16,10 @@ from helpers.judge.naming import (
     same_numbers,
     same_numbers_under_another_reading,
     second_mistake,
+    telling_error,
 )
 from helpers.judge.observation import Observation
-from helpers.judge.properties import behaviour
+from helpers.judge.properties import behaviour, every_hidden_key_leaks
 from helpers.judge.statistics import (
     Fact,
     dropout_problem,
@@ -31,6 +32,8 @@ from helpers.judge.verdict import Comparison, Finding, Verdict
 CLASSES = ("SelfAttentionV1", "SelfAttentionV2", "SelfAttentionV3", "MultiHeadAttention")
 _HEADS = {"MultiHeadAttention": 4}
 _DROPOUT_RATES = (0.5, 0.2)
+
+_FOREIGN_SIZES = (16, 32, 50, 64, 100, 128, 256, 512, 768, 1000, 1024, 2048)  # in no probe: the learner's own
 
 # What the parts of an exercise are worth, as shares of its points.
 _SHARES = {
@@ -139,8 +142,7 @@ class _Comparison:
             return self._early("not started", "not-started", name=self.exercise)
         if trouble in ("cannot be built", "cannot be called"):
             raised = facts["raised"]
-            id = same_error(self.book, self.exercise, "main", raised["type"], raised["message"])
-            id = id or self._foreign_size(raised) or self._name_of_shapes(raised["message"], "formula")
+            id = self._foreign_size(raised) or self._error_id(raised, "main")
             arguments = facts.get("parameters" if trouble == "cannot be built" else "forward", [])
             general = phrases.trouble_id(trouble, raised)
             early = self._early(
@@ -331,18 +333,25 @@ class _Comparison:
     def _name_errors(self, raised: list[CaseResult]) -> bool:
         for result in raised:
             error = result.facts["raised"]
-            id = same_error(self.book, self.exercise, result.case, error["type"], error["message"])
-            id = id or self._name_of_shapes(error["message"], self._group(result.case))
+            id = self._error_id(error, result.case)
             if id:
                 self.mistake(id, self._part(result.case))
                 return True
         return False
 
+    def _error_id(self, error: dict[str, Any], case: str) -> str:
+        message = error["message"]
+        return (
+            telling_error(self.book, message)
+            or self._name_of_shapes(message, self._group(case))
+            or same_error(self.book, self.exercise, case, error["type"], message)
+        )
+
     def _name_of_shapes(self, message: str, group: str) -> str:
         """What the numbers in an error about shapes tell: all sizes of the probes differ from each other."""
         numbers = [int(number) for number in re.findall(r"\d+", message)]
         if re.search(r"shapes cannot be multiplied|invalid for input of size|must match the size", message):
-            if any(number in (64, 128, 256, 512, 768, 1024) for number in numbers):
+            if any(number in _FOREIGN_SIZES for number in numbers):
                 return "fixed-length-mask" if "must match the size" in message else "fixed-head-size"
         if self.exercise == "MultiHeadAttention":
             viewed = re.search(r"shape '\[(.*)\]' is invalid for input of size (\d+)", message)
@@ -396,8 +405,12 @@ class _Comparison:
         return bool(name)
 
     def _name_by_group(self, failed: list[CaseResult]) -> bool:
-        """Right with ordinary scores, and hidden keys come back with large ones."""
-        if all(self._group(r.case) == "large mask" or self._hardly_wrong(r) for r in failed):
+        """Finite, right without a mask, and hidden keys come back: a number that is not low enough was used."""
+        main_right = not any(self._group(r.case) in ("formula", "sizes") and r.case != "main" for r in failed)
+        if main_right and all(self._group(r.case) == "large mask" or self._hardly_wrong(r) for r in failed):
+            self.mistake("fill-not-low-enough", "mask")
+            return True
+        if main_right and self.exercise in CLASSES and every_hidden_key_leaks(self.tensors, self.right):
             self.mistake("fill-not-low-enough", "mask")
             return True
         return False
@@ -459,7 +472,7 @@ class _Comparison:
                 return
             if "raised" in backward:
                 error = backward["raised"]
-                id = same_error(self.book, self.exercise, f"{case}/backward", error["type"], error["message"])
+                id = telling_error(self.book, error["message"])
                 if id:
                     self.mistake(id, "gradients")
                 else:
@@ -516,13 +529,15 @@ class _Comparison:
         if problem and any(not dropout_problem(t, None, _DROPOUT_RATES[0], 1) for t in alone):
             self.note("more-dropout")
             problem = ""
-        if not problem:
-            problem = (
-                dropout_problem(tensors.get("dropout, other rate"), None, _DROPOUT_RATES[1], 1) if not alone else ""
-            )
-        if not problem and not alone:
-            later = dropout_problem(tensors.get("dropout, after eval"), None, _DROPOUT_RATES[0], 1)
-            problem = "dropout-lost-after-eval" if later else ""
+        fresh = "" if alone else dropout_problem(tensors.get("dropout, other rate"), None, _DROPOUT_RATES[1], 1)
+        later = tensors.get("dropout, after eval")
+        if problem == "dropout-unused" and not fresh:
+            problem = "dropout-lost-after-eval"
+        problem = problem or fresh
+        if not problem and not alone and dropout_problem(later, None, _DROPOUT_RATES[0], 1):
+            problem = "dropout-lost-after-eval"
+        if not problem and one is not None and later is not None and np.array_equal(one, later):
+            problem = "dropout-same-every-time"
         if problem == "dropout-fails":
             self.observe(problem, "dropout")
         elif problem:

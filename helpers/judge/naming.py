@@ -112,11 +112,13 @@ def same_numbers_under_another_reading(
     return None
 
 
+def telling_error(book: AnswerBook, message: str) -> str:
+    """The id of a mistake that is known by the words of its error, or ""."""
+    return next((id for id, words in book.words.items() if words["raises"] and re.search(words["raises"], message)), "")
+
+
 def same_error(book: AnswerBook, exercise: str, case: str, kind: str, message: str) -> str:
-    """The id of a mistake that raises this error, or "": by its pattern, else by the same words in the same case."""
-    for id, words in book.words.items():
-        if words["raises"] and re.search(words["raises"], message):
-            return id
+    """The id of a known wrong answer that raised the very same error on the same case, or ""."""
     full = f"{kind}: {message}"
     for label, raised in book.raised.get(exercise, {}).get(case, {}).items():
         if raised == full:

@@ -130,8 +130,8 @@ class _ClassRun(_Run):
             self.modules[d, h] = self._load_new(d, h)
         return self.modules[d, h]
 
-    def _load_new(self, d: int, h: int, rate: float = probes.DROPOUT_RATE) -> Loaded | Raised:
-        module, raised = attempt(lambda: self.build(d, h, rate).eval())
+    def _load_new(self, d: int, h: int, rate: float = probes.DROPOUT_RATE, train: bool = False) -> Loaded | Raised:
+        module, raised = attempt(lambda: self.build(d, h, rate) if train else self.build(d, h, rate).eval())
         if raised is not None:
             return raised
         case = next(c for c in probes.class_cases(self.exercise) if (c.d, c.h) == (d, h))
@@ -151,7 +151,7 @@ class _ClassRun(_Run):
             return
         loaded.load(probes.flat_weights(case.d, case.weights))
         inputs = _fresh(case.inputs, gradients)
-        mask = None if case.mask is None else case.mask.clone()
+        mask = _copied(case.mask)
         with torch.set_grad_enabled(gradients):
             value, raised = attempt(lambda: self.call(loaded.module, inputs, mask))
         output = self.record(case.id, value, raised)
@@ -361,7 +361,7 @@ class _ClassRun(_Run):
     ) -> None:  # fmt: skip
         loaded.load(probes.flat_weights(self.main.d, weights))
         with torch.no_grad():
-            value, raised = attempt(lambda: self.call(loaded.module, _fresh(inputs), mask))
+            value, raised = attempt(lambda: self.call(loaded.module, _fresh(inputs), _copied(mask)))
         self.record(case, value, raised)
 
     # -- dropout
@@ -384,9 +384,8 @@ class _ClassRun(_Run):
         module.train()
         self._rerun(loaded, "dropout, after eval", one, "dropout")
         module.eval()
-        other = self._load_new(self.main.d, self.main.h, probes.OTHER_DROPOUT_RATE)
+        other = self._load_new(self.main.d, self.main.h, probes.OTHER_DROPOUT_RATE, train=True)
         if not isinstance(other, Raised):
-            other.module.train()
             self._rerun(other, "dropout, other rate", one, "dropout")
 
     def _run_train_masked(self, loaded: Loaded) -> None:
@@ -452,7 +451,7 @@ class _ClassRun(_Run):
 
             def run(inputs: tuple[torch.Tensor, ...] = inputs, dtype: torch.dtype = dtype) -> Any:
                 with torch.no_grad():
-                    return self.call(loaded.module.to(dtype), inputs, case.mask)
+                    return self.call(loaded.module.to(dtype), inputs, _copied(case.mask))
 
             _, raised = attempt(run)
             self.facts[name] = vars(raised) if raised else None
@@ -471,6 +470,10 @@ def _fresh(inputs: tuple[torch.Tensor, ...], gradients: bool = False) -> tuple[t
     """Copies with the same strides, so that an answer may edit them."""
     copies = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x) for x in inputs)
     return tuple(x.requires_grad_() for x in copies) if gradients else copies
+
+
+def _copied(mask: torch.Tensor | None) -> torch.Tensor | None:
+    return None if mask is None else mask.clone()
 
 
 def _parameters(function: Any) -> list[str]:

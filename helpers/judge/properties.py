@@ -89,3 +89,17 @@ def _mask_behaviour(tensors: dict[str, np.ndarray], right: dict[str, np.ndarray]
         if len(blind):
             seen.append(("does-not-see", {"i": int(blind[0][0]), "j": int(blind[0][1])}))
     return seen
+
+
+def every_hidden_key_leaks(tensors: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> bool:
+    """The mask has an effect, leaves visible keys alone, and yet every hidden key still moves the output."""
+    outputs, expected, main = tensors.get("dependency map"), right.get("dependency map"), tensors.get("main")
+    masked, keep_all = tensors.get("random mask"), tensors.get("keep-all mask")
+    if any(array is None for array in (outputs, expected, main, masked, keep_all)):
+        return False
+    assert outputs is not None and expected is not None and main is not None and masked is not None
+    assert keep_all is not None
+    if outputs.shape != expected.shape or _differs(keep_all, main) or not _differs(masked, main):
+        return False
+    finite = all(np.isfinite(array).all() and np.abs(array).max() < 1e4 for array in (outputs, masked))
+    return finite and bool(dependency(outputs).all())

@@ -91,7 +91,7 @@ def attention_heatmap(
     mask: broadcasts to (L_q, L_k), True = may look; hidden cells are hatched, a weight that leaks still shows
     numbers: False leaves the cells empty; otherwise the weights are written into them while they fit
     row_sums: write the sum of each row at the right
-    ax: draw into these axes instead of a new figure; their figure is returned
+    ax: draw into these axes and return their figure; make it with layout="constrained", so that labels find room
     Raises ValueError in words for what is no matrix of weights, or for labels of the wrong number.
     """
     values = matrix(weights, "weights", finite=False)

@@ -14,19 +14,16 @@ SUM_TOLERANCE = 0.01  # bfloat16 keeps about three digits, so its rows miss 1 by
 
 def array(value: Any, name: str) -> Array:
     """A float64 array of any tensor, array or nested list. Raises ValueError where it has no real numbers."""
-    if hasattr(value, "detach"):  # a torch tensor, any dtype, any device, with or without gradient
-        if value.is_complex():
-            raise ValueError(f"{name} must hold real numbers; these are complex.")
-        value = value.detach().cpu().to_dense().double().numpy()
     try:
+        if hasattr(value, "detach"):  # a torch tensor, any dtype, any device, with or without gradient
+            value = value if value.is_complex() else value.detach().cpu().to_dense().double().numpy()
         result = np.asarray(value)
         if np.iscomplexobj(result) or value is None:
             raise TypeError
         return result.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"{name} must be a tensor or an array of real numbers; this is {type(value).__name__}."
-        ) from None
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a complex tensor with gradient, a meta tensor
+        kind = type(value).__name__
+        raise ValueError(f"{name} must be a tensor or an array of real numbers; this {kind} holds none.") from None
 
 
 def matrix(value: Any, name: str, shape: str = "L_q, L_k", *, finite: bool = True) -> Array:

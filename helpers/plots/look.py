@@ -295,7 +295,7 @@ class Picture(Figure):
 
     def draw(self, renderer: Any) -> None:
         """Draw the card in the figure's present size, then everything else."""
-        for old in [artist for artist in self.artists if patch.get_gid() == "card"]:
+        for old in [artist for artist in self.artists if artist.get_gid() == "card"]:
             old.remove()
         width, height = self.get_size_inches()
         edge, corner = 0.6 / DPI, 8 / DPI

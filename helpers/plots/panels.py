@@ -74,7 +74,7 @@ def plan(panels: Sequence[Panel], rows: Sequence[str], bar: bool, choices: Seque
     shape = panels[0].values.shape
     room = MAX_WIDTH - 2 * PAD - 0.3 - max(look.text_width(text, LABEL) for text in rows) - (BAR if bar else 0.0)
     largest = LARGEST_CELL if len(panels) == 1 else LARGEST_OF_MANY
-    every = sorted({math.ceil(len(panels) / lines) for lines in (1, 2, 3, 4, len(panels))}, reverse=True)
+    every = sorted({math.ceil(len(panels) / lines) for lines in range(1, len(panels) + 1)}, reverse=True)
     grids = []
     for n in choices or every:
         width, height = room - sum(_margins(panels, n)) - (n - 1) * GAP, TALLEST / math.ceil(len(panels) / n)
@@ -182,8 +182,7 @@ def _legend(axes: Axes, entries: Sequence[Key]) -> None:
 
 def legible(rows: Sequence[str], columns: Sequence[str]) -> tuple[list[str], list[str], str]:
     """Labels that the installed fonts can draw, and a sentence where some had to be replaced by positions."""
-    lost = sum(look.lacking(text) for text in dict.fromkeys([*rows, *columns]))
-    if not lost:
+    if not any(look.lacking(text) for text in (*rows, *columns)):
         return list(rows), list(columns), ""
     left, top = ([f"#{i}" if look.lacking(t) else t for i, t in enumerate(texts)] for texts in (rows, columns))
-    return left, top, f"The installed fonts lack characters of {lost} labels; #0, #1, … are positions."
+    return left, top, "The installed fonts lack characters of some labels; these show their position: #0, #1, …"

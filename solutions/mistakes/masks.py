@@ -22,6 +22,17 @@ mistake("fill-large-positive", MASKED)(_fill(1e9))
 mistake("fill-large-positive", MASKED)(_fill(float("inf")))
 
 
+def _penalty(value):
+    def hide(self, scores, keep):
+        return scores - value * (~keep).to(scores.dtype)
+
+    return hide
+
+
+for _value in (1.0, 5.0, 10.0, 100.0):
+    mistake("fill-not-low-enough", MASKED)(_penalty(_value))
+
+
 @mistake("mask-multiplied", MASKED)
 def hide(self, scores, keep):
     return scores * keep

@@ -176,6 +176,22 @@ def output(self, x):
     return x @ self.output_proj.weight
 
 
+def _fused_transposed(self, x_q, x_k, x_v):
+    return tuple(x_q @ part for part in self.proj.weight.chunk(3))
+
+
+mistake("weight-transposed", FUSED)(type("FusedTransposed", (), {"project": _fused_transposed}))
+
+
+@mistake("weight-transposed", ("SelfAttentionV3",))
+class AllFusedWeightsTransposed:
+    def project(self, x_q, x_k, x_v):
+        return _fused_transposed(self, x_q, x_k, x_v)
+
+    def output(self, x):
+        return x @ self.output_proj.weight
+
+
 # ------------------------------------------------------------------------------------- one fused projection
 
 
