@@ -71,7 +71,6 @@ def blank_of(source: str) -> str:
     """Turn a solution into its blank: functions keep signature and docstring and raise NotImplementedError.
 
     Class docstrings, class attributes, annotations and the order of methods stay as they are.
-
     """
     lines = _lines(source)
     for function in reversed(list(_outer_functions(_parse(source)))):

@@ -173,8 +173,8 @@ def test_endless_loops_cost_only_themselves(tmp_path: Path) -> None:
     endless = "def weighted_average(weights, values):\n    while True: pass"
     other = "def dot_product_std(d):\n    return d ** 0.5"
     cells = ["import helpers.judge", "while True: pass", endless, other]
-    (grade,) = graded(saved(tmp_path / "mine.ipynb", *cells), "--timeout", "10")["notebooks"]
-    assert grade["notes"] == ["Cell 2 (while True: pass) stopped: it ran for more than 10 seconds."]
+    (grade,) = graded(saved(tmp_path / "mine.ipynb", *cells), "--timeout", "8")["notebooks"]
+    assert grade["notes"] == ["Cell 2 (while True: pass) stopped: it ran for more than 8 seconds."]
     assert told(grade, "weighted_average")[0] != "passed"
     assert told(grade, "dot_product_std")[0] == "passed"
 

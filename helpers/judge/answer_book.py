@@ -1,4 +1,4 @@
-"""What the right answers and the known wrong ones gave on the probes. Recorded by `record.py`, read by everything else."""
+"""What the right answers and the known wrong ones gave on the probes. Recorded by `record.py`."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ class Unit:
     """Some parameters that together hold whole projections: one weight, or one small weight per head.
 
     key: the name with head numbers replaced by `*`; one name per weight. shape: of the stacked weights.
-    linear: the last axis is the input, as in nn.Linear. roles: how many projections it holds. slice: for a (n, d, d) stack.
+    linear: the last axis is the input, as in nn.Linear. roles: how many projections it holds.
+    slice: which matrix of an (n, d, d) stack.
     """
 
     key: str
@@ -53,7 +54,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Placement:
-    """A unit with its roles and the order of its axes: r (role), h (head), e (feature inside a head), i (the other width)."""
+    """A unit with its roles and the order of its axes.
+
+    axes: r (role), h (head), e (feature inside a head), i (the other width).
+    """
 
     unit: Unit
     roles: str

@@ -25,9 +25,8 @@ def text(verdict: Verdict) -> str:
     """Plain text, the same from run to run."""
     lines = [head(verdict)]
     for finding in verdict.findings[:_MOST_FINDINGS]:
-        lines += ["", f"{_LABELS[finding.severity]} [{finding.id}]", f"  {finding.message}"] if _is_named(finding) else [
-            "", f"  {finding.message}"
-        ]  # fmt: skip
+        label = [f"{_LABELS[finding.severity]} [{finding.id}]"] if _is_named(finding) else []
+        lines += ["", *label, f"  {finding.message}"]
         lines += [f"  Ask yourself: {finding.hint}"] if finding.hint else []
     if verdict.details:
         lines += ["", *(f"  {line}" for line in verdict.details)]

@@ -1,126 +1,177 @@
-"""Finds the name of a mistake: which known wrong answer gave the same numbers, or raised the same error."""
+"""Looks for the name of what went wrong: by the numbers, by the error, by which sizes fail, by the parameters."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-import numpy as np
+from helpers.judge.dossier import WIDTH, CaseResult, Dossier
+from helpers.judge.matching import (
+    Match,
+    same_error,
+    same_numbers,
+    same_numbers_under_another_reading,
+    second_mistake,
+    telling_error,
+)
+from helpers.judge.properties import every_hidden_key_leaks
 
-from helpers.judge.answer_book import AnswerBook, agrees, fingerprint
-
-
-@dataclass(frozen=True)
-class Match:
-    """ids: the mistakes that explain the failing cases; twins: other ids with the very same numbers there."""
-
-    ids: tuple[str, ...]
-    twins: tuple[str, ...] = ()
-
-
-def same_numbers(book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray], failing: list[str]) -> Match | None:
-    """The known wrong answer whose numbers are those of the failing cases; else two at once.
-
-    outputs: what the answer gave, by case. failing: the ids of the cases that came out wrong, the important ones first.
-    """
-    known = book.wrong.get(exercise, {})
-    prints = {case: fingerprint(outputs[case]) for case in failing if case in known and case in outputs}
-    right = book.right[exercise]
-    prints = {c: row for c, row in prints.items() if not _looks_right(right, c, row)}
-    telling = {case: row for case, row in prints.items() if not np.isnan(row[:-1].astype(np.float32)).all()}
-    prints = telling or prints  # NaN everywhere says little: many mistakes end there
-    if not prints:
-        return None
-    labels = book.labels[exercise]
-    agreement = np.stack([agrees(row, known[case]) for case, row in prints.items()])
-    agreement &= ~np.stack([_as_right(right, known, case) for case in prints]).all(axis=0)  # right on all: no reason
-    shares = agreement.mean(axis=0)
-    passing = [case for case in known if case in outputs and case in right and case not in failing]
-    elsewhere = [agrees(fingerprint(outputs[case]), known[case]) for case in passing]
-    also_right = np.stack(elsewhere).mean(axis=0) if passing else np.ones(len(labels))
-    best = np.flatnonzero(shares == 1)
-    if len(best) and (telling or also_right[best].max() == 1):
-        exact = [labels[i] for i in best if also_right[i] == 1]
-        return _match(exact or [labels[best[int(np.argmax(also_right[best]))]]])
-    if not telling:
-        return None
-    pair = _two_at_once(book, exercise, prints)
-    if pair is not None:
-        return pair
-    first = np.where(agreement[0] & (shares >= 0.3), shares + also_right / 10, -1)
-    return _match([labels[int(np.argmax(first))]]) if first.max() > 0 else None
+_PLAIN = ("formula", "sizes", "property", "number")  # cases without a mask
+# Sizes that stand in no probe: when one of them shows up, it comes from the learner's own code.
+_FOREIGN_SIZES = (16, 32, 50, 64, 100, 128, 256, 512, 768, 1000, 1024, 2048)
+_PROBE_SIZES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 14, 18, 20, 24, 28, 30, 35, 40, 48, 56, 72, 96, 120, 168, 240, 336)
 
 
-def second_mistake(
-    book: AnswerBook, exercise: str, first: str, outputs: dict[str, np.ndarray], masked: list[str]
-) -> str:
-    """The id of a mistake that, together with `first`, explains the masked cases which `first` alone does not."""
-    known = book.wrong[exercise]
-    prints = {case: fingerprint(outputs[case]) for case in masked if case in known and case in outputs}
-    alone = [i for i, label in enumerate(book.labels[exercise]) if label.split("#")[0] == first]
-    explained = [agrees(row, known[case][alone]).any() for case, row in prints.items()]
-    pairs = book.pairs.get(exercise, {})
-    if all(explained) or "random mask" not in prints or "random mask" not in pairs:
-        return ""
-    for hit in np.flatnonzero(agrees(prints["random mask"], pairs["random mask"])):
-        ids = [book.labels[exercise][i].split("#")[0] for i in pairs["which"][hit]]
-        if first in ids:
-            return ids[1 - ids.index(first)]
-    return ""
+def name_failures(dossier: Dossier) -> bool:
+    """Add the mistake that explains the failed cases, if its name can be found."""
+    ways = (_by_sizes, _by_numbers_or_error, _by_parameters, _by_leak, _by_distance)
+    found = any(way(dossier) for way in ways)
+    if found:
+        dossier.lost |= {dossier.part(result.case) for result in dossier.failed}
+    return found
 
 
-def _looks_right(right: dict[str, np.ndarray], case: str, row: np.ndarray) -> bool:
-    """Too close to the right output to tell anything."""
-    return case in right and bool(agrees(row, fingerprint(right[case])[None])[0])
+# ------------------------------------------------------------------------------------- numbers and errors
 
 
-def _as_right(right: dict[str, np.ndarray], known: dict[str, np.ndarray], case: str) -> np.ndarray:
-    """Which known wrong answers are right on this case, and so explain nothing."""
-    return agrees(fingerprint(right[case]), known[case]) if case in right else np.zeros(len(known[case]), bool)
+def _by_numbers_or_error(dossier: Dossier) -> bool:
+    failed = dossier.failed
+    raised = [result for result in failed if result.outcome == "raised"]
+    if failed[0].outcome == "raised":
+        return _by_error(dossier, raised)
+    return _by_numbers(dossier) or _by_error(dossier, raised)
 
 
-def _two_at_once(book: AnswerBook, exercise: str, prints: dict[str, np.ndarray]) -> Match | None:
-    known = [case for case in prints if case in book.pairs.get(exercise, {})]
-    if not known:
-        return None
-    agreement = np.stack([agrees(prints[case], book.pairs[exercise][case]) for case in known])
-    both = np.flatnonzero(agreement.all(axis=0))
-    if not len(both):
-        return None
-    which = book.pairs[exercise]["which"][both[0]]
-    return Match(tuple(dict.fromkeys(book.labels[exercise][i].split("#")[0] for i in which)))
+def _by_numbers(dossier: Dossier) -> bool:
+    """The plain cases first: what a mask does cannot be told before the formula is right."""
+    outputs = {case: dossier.tensors[case] for case in dossier.right if case in dossier.tensors}
+    wrong = [result.case for result in dossier.failed if result.outcome in ("numbers", "shape")]
+    for groups in (_PLAIN, ("mask", "forms"), ("large", "large mask", "empty rows")):
+        cases = [case for case in wrong if dossier.group(case) in groups]
+        if len(cases) > 1 and not _has_all_biases(dossier):
+            cases = [case for case in cases if case != "biased"]  # recorded with a bias in every layer
+        match = same_numbers(dossier.book, dossier.exercise, outputs, cases) if cases else None
+        if match is None and "main" in cases and "candidates" in dossier.tensors:
+            match = same_numbers_under_another_reading(dossier.book, dossier.exercise, dossier.tensors["candidates"])
+        if match is None:
+            continue
+        _add_match(dossier, match, dossier.part(cases[0]))
+        if groups is _PLAIN and len(match.ids) == 1:
+            masked = [case for case in wrong if dossier.group(case) == "mask"]
+            second = second_mistake(dossier.book, dossier.exercise, match.ids[0], outputs, masked)
+            if second:
+                dossier.mistake(second, "mask")
+        return True
+    return False
 
 
-def _match(labels: list[str]) -> Match:
-    ids = list(dict.fromkeys(label.split("#")[0] for label in labels))
-    return Match((ids[0],), tuple(ids[1:]))
+def _has_all_biases(dossier: Dossier) -> bool:
+    return set(dossier.binding.get("roles", "")) <= set(dossier.binding.get("biases", ""))
 
 
-def same_numbers_under_another_reading(
-    book: AnswerBook, exercise: str, candidates: np.ndarray, case: str = "main"
-) -> Match | None:
-    """The same for an answer with names of its own: candidates holds its output for every possible reading."""
-    known = book.wrong.get(exercise, {}).get(case)
-    if known is None:
-        return None
-    for output in candidates:
-        hits = np.flatnonzero(agrees(fingerprint(output), known))
-        labels = [book.labels[exercise][i] for i in hits]
-        labels = [label for label in labels if not label.startswith(("roles-swapped", "fused-order"))]
-        if labels:
-            return _match(labels)
-    return None
+def _add_match(dossier: Dossier, match: Match, part: str) -> None:
+    output_is_there = "o" in dossier.binding.get("roles", "")
+    for id in match.ids:
+        name = "out-proj-unused" if id == "no-out-proj" and output_is_there else id
+        dossier.mistake(name, part, *(twin for twin in match.twins if twin != name))
 
 
-def telling_error(book: AnswerBook, message: str) -> str:
-    """The id of a mistake that is known by the words of its error, or ""."""
-    return next((id for id, words in book.words.items() if words["raises"] and re.search(words["raises"], message)), "")
+def _by_error(dossier: Dossier, raised: list[CaseResult]) -> bool:
+    for result in raised:
+        error = result.facts["raised"]
+        id = name_of_error(dossier, error["type"], error["message"], result.case)
+        if id:
+            dossier.mistake(id, dossier.part(result.case))
+            return True
+    return False
 
 
-def same_error(book: AnswerBook, exercise: str, case: str, kind: str, message: str) -> str:
-    """The id of a known wrong answer that raised the very same error on the same case, or ""."""
-    full = f"{kind}: {message}"
-    for label, raised in book.raised.get(exercise, {}).get(case, {}).items():
-        if raised == full:
-            return label.split("#")[0]
-    return ""
+def name_of_error(dossier: Dossier, kind: str, message: str, case: str) -> str:
+    """The id of the mistake behind an exception, or ""."""
+    return (
+        telling_error(dossier.book, message)
+        or _name_of_shapes(dossier, message, dossier.group(case))
+        or same_error(dossier.book, dossier.exercise, case, kind, message)
+    )
+
+
+def _name_of_shapes(dossier: Dossier, message: str, group: str) -> str:
+    """What the numbers in an error about shapes tell: the sizes of the probes all differ from each other."""
+    if not re.search(
+        r"shapes cannot be multiplied|invalid for input of size|must match the size|expanded size", message
+    ):
+        return "mask-not-unsqueezed" if group == "mask" and "broadcast" in message else ""
+    numbers = [int(number) for number in re.findall(r"\d+", message)]
+    product = re.search(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)", message)
+    if product and int(product[1]) not in _PROBE_SIZES:
+        return "notebook-global"
+    if any(number in _FOREIGN_SIZES for number in numbers):
+        return "fixed-length-mask" if "must match the size" in message else "fixed-head-size"
+    if dossier.exercise == "MultiHeadAttention":
+        viewed = re.search(r"shape '\[(.*)\]' is invalid for input of size (\d+)", message)
+        sizes = [int(number) for number in re.findall(r"\d+", viewed[1])] if viewed else []
+        if viewed and ((7 in sizes and viewed[2] == "240") or (5 in sizes and viewed[2] == "336")):
+            return "q-length-for-kv"
+        if product and product.groups() == ("6", "24"):  # a head's output where a token should be
+            return "loop-overwrites-input"
+    return "mask-not-unsqueezed" if group in ("mask", "empty rows") else ""
+
+
+def name_of_foreign_size(dossier: Dossier, message: str) -> str:
+    """A width in the layers, or in the error, that the caller never gave."""
+    shapes = dossier.facts.get("shapes", {}).values()
+    if any(size not in _PROBE_SIZES for shape in shapes for size in shape):
+        return "fixed-head-size"
+    return _name_of_shapes(dossier, message, "formula")
+
+
+# --------------------------------------------------------------------------- which cases fail, and how much
+
+
+def _by_sizes(dossier: Dossier) -> bool:
+    """Right for one batch only, or for one width only."""
+    sizes = {case: kind["sizes"] for case, kind in dossier.kinds.items() if len(kind["sizes"]) == 3}
+    main, failing = sizes.get("main"), {result.case for result in dossier.failed}
+    if main is None or "main" in failing:
+        return False
+    best, name = 0.49, ""
+    for axis, id in ((2, "fixed-head-size"), (0, "batch-hard-coded"), (1, "batch-hard-coded")):
+        others = {case for case, size in sizes.items() if size[axis] != main[axis]}
+        if failing <= others and len(failing) / len(others) > best:
+            best, name = len(failing) / len(others), id
+    if name:
+        dossier.mistake(name, "sizes")
+    return bool(name)
+
+
+def _by_parameters(dossier: Dossier) -> bool:
+    """What the shapes of the parameters give away."""
+    if not dossier.is_class:
+        return False
+    d_k = WIDTH // dossier.h
+    if dossier.h > 1 and [d_k, d_k] in dossier.facts["misfits"].values():
+        dossier.mistake("split-before-projection", "formula")
+    elif len(dossier.binding.get("roles", "")) < 3 and dossier.facts["plain_tensors"]:
+        dossier.mistake("not-a-parameter", "formula")
+    else:
+        return False
+    return True
+
+
+def _by_leak(dossier: Dossier) -> bool:
+    """Right without a mask, and hidden keys come back: a number that is not low enough was used."""
+    if dossier.fails_in(*_PLAIN) or not dossier.fails_in("mask", "forms", "large mask"):
+        return False
+    hardly_wrong = all(r.largest_difference < 0.05 or dossier.group(r.case) == "large mask" for r in dossier.failed)
+    if hardly_wrong or (dossier.is_class and every_hidden_key_leaks(dossier.tensors, dossier.right)):
+        dossier.mistake("fill-not-low-enough", "mask")
+        return True
+    return False
+
+
+def _by_distance(dossier: Dossier) -> bool:
+    """Almost right everywhere: something was rounded."""
+    formula = [result for result in dossier.failed if dossier.group(result.case) == "formula"]
+    if dossier.is_class and formula and all(result.largest_difference < 0.02 for result in formula):
+        dossier.mistake("softmax-in-half", "formula")
+        return True
+    return False

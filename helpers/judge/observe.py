@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,9 +141,10 @@ class _ClassRun(_Run):
         _, raised = attempt(lambda: module(*_fresh(case.inputs)))  # layers that are built at the first call
         if raised is not None:
             return raised
-        if self.binding is None:
+        binding = self.binding
+        if binding is None:
             return Loaded(module, {})
-        index, raised = attempt(lambda: index_tensors(self.binding, module, d, h))
+        index, raised = attempt(lambda: index_tensors(binding, module, d, h))
         return raised or Loaded(module, index)
 
     def run(self, case: Case, gradients: bool = False) -> None:
@@ -155,7 +159,8 @@ class _ClassRun(_Run):
         with torch.set_grad_enabled(gradients):
             value, raised = attempt(lambda: self.call(loaded.module, inputs, mask))
         output = self.record(case.id, value, raised)
-        given = (*zip(inputs, case.inputs, strict=True), *([(mask, case.mask)] if mask is not None else []))
+        given = list(zip(inputs, case.inputs, strict=True))
+        given += [(mask, case.mask)] if mask is not None and case.mask is not None else []
         if any(not torch.equal(now, before) for now, before in given):
             self.facts.setdefault("edited_inputs", []).append(case.id)
         if gradients and output is not None:
@@ -277,7 +282,7 @@ class _ClassRun(_Run):
         outputs: list[np.ndarray] = []
         tried = 0
         for binding in candidates(module, self.exercise, d, h):
-            index, raised = attempt(lambda binding=binding: index_tensors(binding, module, d, h))
+            index, raised = attempt(partial(index_tensors, binding, module, d, h))
             if raised is not None:
                 continue
             first = first or binding
@@ -324,9 +329,6 @@ class _ClassRun(_Run):
         """Biases that belong to no nn.Linear may stand in another order than their weights: try the orders."""
         if self.binding is None or len(self.binding.loose_biases) < 2 or "biased" not in self.tensors:
             return
-        import itertools
-        from dataclasses import replace
-
         right = self.key.get("biased/" + self.facts["binding"]["biases"].replace("k", ""))
         if right is None or _same(self.tensors["biased"], right):
             return
@@ -467,9 +469,12 @@ class _ClassRun(_Run):
 
 
 def _fresh(inputs: tuple[torch.Tensor, ...], gradients: bool = False) -> tuple[torch.Tensor, ...]:
-    """Copies with the same strides, so that an answer may edit them."""
-    copies = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x) for x in inputs)
-    return tuple(x.requires_grad_() for x in copies) if gradients else copies
+    """Copies with the same strides, so that an answer may edit them; what was one tensor stays one tensor."""
+    copies: dict[int, torch.Tensor] = {}
+    for x in inputs:
+        if id(x) not in copies:
+            copies[id(x)] = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x).requires_grad_(gradients)
+    return tuple(copies[id(x)] for x in inputs)
 
 
 def _copied(mask: torch.Tensor | None) -> torch.Tensor | None:

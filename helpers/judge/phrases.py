@@ -28,7 +28,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "The layers were assigned before nn.Module was set up{line}.",
         "What must the first line of `__init__` do?",
     ),
-    "no-forward": ("`{name}` has no forward method of its own.", "Is it spelled `forward`, and indented inside the class?"),
+    "no-forward": (
+        "`{name}` has no forward method of its own.",
+        "Is it spelled `forward`, and indented inside the class?",
+    ),
     "wrong-arguments": (
         "`{name}` cannot be built the way the exercise builds it: {contract}. Its arguments are: {arguments}. {error}",
         "Compare your `__init__` with the exercise.",
@@ -49,7 +52,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{when}, your output has the shape {yours}; it should be {expected}.{axis}",
         "Write the shape behind each line of your code.",
     ),
-    "wrong-type": ("{when}, your code returned `{kind}`; the exercise asks for {wanted}.", "What does the last line return?"),
+    "wrong-type": (
+        "{when}, your code returned `{kind}`; the exercise asks for {wanted}.",
+        "What does the last line return?",
+    ),
     "numbers-differ": (
         "{when}, the numbers differ from the right ones.",
         "Go through the formula step by step and compare each with your line.",
@@ -84,7 +90,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Query {i} still reacts to key {j}, which the mask hides.",
         "What weight does a hidden key have in your code?",
     ),
-    "does-not-see": ("Query {i} does not react to key {j}, although it may look there.", "Which keys does your code hide?"),
+    "does-not-see": (
+        "Query {i} does not react to key {j}, although it may look there.",
+        "Which keys does your code hide?",
+    ),
     "nan": ("Your output contains NaN.", "Where does the first NaN appear?"),
     "layer-without-influence": (
         "These layers do not influence the result: {names}.",
@@ -113,10 +122,15 @@ SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "train-differs": ("Train mode gives other numbers than eval mode, and the exercise has no dropout.", ""),
     "indivisible-other-error": (
-        "Building it with a width that the heads do not divide raised {error}; the exercise asks for ValueError or AssertionError.",
+        "Building it with a width that the heads do not divide raised {error}; "
+        "the exercise asks for ValueError or AssertionError.",
         "Who should notice first that the sizes do not fit, and in which words?",
     ),
     "not-all-cases": ("The check ended before all cases were run; the first one missing is: {case}.", ""),
+    "unreadable": ("{when}, your output could not be read: {why}.", ""),
+    "statistics-1": ("{sentence}", ""),
+    "statistics-2": ("{sentence}", ""),
+    "statistics-3": ("{sentence}", ""),
     "not-by-hand": (
         "A ready-made function was used: {names}. Here you write it by hand.",
         "Which steps does that function do for you?",
@@ -136,11 +150,13 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "",
     ),
     "layout-interleaved": (
-        "Your fused projection is interleaved instead of in blocks. That is a valid layout; weights from elsewhere will not fit it.",
+        "Your fused projection is interleaved instead of in blocks. "
+        "That is a valid layout; weights from elsewhere will not fit it.",
         "",
     ),
     "layout-strided-heads": (
-        "Your heads take every h-th feature instead of a block. That is a valid layout; weights from elsewhere will not fit it.",
+        "Your heads take every h-th feature instead of a block. "
+        "That is a valid layout; weights from elsewhere will not fit it.",
         "",
     ),
     "roles-discovered": ("The roles of your layers were found by trying: {names}.", ""),
@@ -156,9 +172,12 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "half-raises": ("It passes; in half precision it raises {error}.", ""),
     "more-dropout": ("There is more dropout than the exercise asks for. On the weights it is right.", ""),
     "dropout-not-asked": ("There is dropout, which this exercise does not ask for.", ""),
+    "details-row": ("output{index}", ""),
+    "details-output": ("output", ""),
     "details-where": ("{when}, {where}:", ""),
     "details-yours": ("yours     {numbers}", ""),
     "details-expected": ("expected  {numbers}", ""),
+    "map-title": ("Which changed key (column) moves which query (row)", ""),
     "picture-title": ("{when}: output of one sample", ""),
 }  # fmt: skip
 
@@ -175,6 +194,7 @@ CASE_WORDS: dict[str, str] = {
     "one query": "With a single query",
     "one key": "With a single key",
     "longer": "With a longer sequence",
+    "long": "With a long sequence",
     "twice as many keys": "With twice as many keys as queries",
     "more queries than keys": "With more queries than keys",
     "as many samples as tokens": "With as many samples as tokens",
@@ -275,6 +295,10 @@ def error_of(raised: dict[str, Any]) -> str:
 def line_of(raised: dict[str, Any]) -> str:
     """Where in the learner's code, or "" when that is not known."""
     return f" at `{raised['line']}`" if raised.get("line") else ""
+
+
+def kind_of(is_class: bool) -> str:
+    return "a class" if is_class else "a function"
 
 
 def listed(names: list[str]) -> str:

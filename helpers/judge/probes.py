@@ -126,6 +126,7 @@ def _self_cases(masked: bool) -> tuple[Case, ...]:
         Case("other sizes", "sizes", 10, 1, (_tokens(4, 3, 7, 10),)),
         Case("one token", "sizes", 24, 1, (_tokens(5, 1, 1, 24),)),
         Case("longer", "sizes", 24, 1, (_tokens(6, 2, 11, 24),)),
+        Case("long", "sizes", 24, 1, (_tokens(9, 1, 40, 24),)),
         Case("as many samples as tokens", "sizes", 24, 1, (_tokens(7, 5, 5, 24),)),
         Case("not contiguous", "sizes", 24, 1, (_tokens(8, 5, 2, 24).transpose(0, 1),)),
         Case("large scores", "large", 24, 1, (10 * x,), tolerance=2e-3),
@@ -152,9 +153,9 @@ def _self_cases(masked: bool) -> tuple[Case, ...]:
                 (_tokens(3, 1, 2, 4),),
                 torch.tensor([[True, False], [True, True]]),
             ),
-            Case("int64 mask", "mask", 24, 1, (x,), random.long()),
-            Case("uint8 mask", "mask", 24, 1, (x,), random.to(torch.uint8)),
-            Case("float mask", "mask", 24, 1, (x,), random.float()),
+            Case("int64 mask", "mask", 24, 1, (x,), _keep(23, 2, 5, 5).long()),
+            Case("uint8 mask", "mask", 24, 1, (x,), _keep(24, 2, 5, 5).to(torch.uint8)),
+            Case("float mask", "mask", 24, 1, (x,), _keep(25, 2, 5, 5).float()),
             Case("keep-all mask", "mask", 24, 1, (x,), torch.ones(5, 5, dtype=torch.bool)),
             Case("one mask for all samples", "mask", 24, 1, (x,), random[:1]),
             Case("mask, as many samples as tokens", "mask", 24, 1, (_tokens(7, 5, 5, 24),), square[:, None]),
@@ -193,8 +194,9 @@ def _cross_cases() -> tuple[Case, ...]:
         Case("one query", "sizes", 24, 4, (q[:1, :1], k[:1], v[:1])),
         Case("one key", "sizes", 24, 4, (q[:1], k[:1, :1], v[:1, :1])),
         Case("twice as many keys", "sizes", 24, 4, (q, _tokens(60, 2, 10, 24), _tokens(61, 2, 10, 24))),
+        Case("long", "sizes", 24, 4, (_tokens(64, 1, 40, 24), _tokens(65, 1, 33, 24), _tokens(66, 1, 33, 24))),
         Case("more queries than keys", "sizes", 24, 4, (_tokens(62, 2, 8, 24), k, v)),
-        Case("not contiguous", "sizes", 24, 4, tuple(t.transpose(0, 1).contiguous().transpose(0, 1) for t in (q, k, v))),
+        Case("not contiguous", "sizes", 24, 4, tuple(t.mT.contiguous().mT for t in (q, k, v))),
         Case("large scores", "large", 24, 4, (10 * q, 10 * k, 10 * v), tolerance=2e-3),
         Case("equal tokens", "property", 24, 4, (q, k, v[:, :1].repeat(1, 7, 1))),
         Case("one of the equal tokens", "property", 24, 4, (q, k[:, :1], v[:, :1])),
@@ -207,9 +209,9 @@ def _cross_cases() -> tuple[Case, ...]:
         Case("small mask", "mask", 4, 2, small, torch.tensor([[True, False, True], [False, True, True]])),
         Case("2-D mask", "mask", 24, 4, (q, k, v), random[0, 0]),
         Case("3-D mask", "mask", 24, 4, (q, k, v), random[0]),
-        Case("int64 mask", "mask", 24, 4, (q, k, v), random.long()),
-        Case("uint8 mask", "mask", 24, 4, (q, k, v), random.to(torch.uint8)),
-        Case("float mask", "mask", 24, 4, (q, k, v), random.float()),
+        Case("int64 mask", "mask", 24, 4, (q, k, v), _keep(35, 2, 1, 5, 7).long()),
+        Case("uint8 mask", "mask", 24, 4, (q, k, v), _keep(36, 2, 1, 5, 7).to(torch.uint8)),
+        Case("float mask", "mask", 24, 4, (q, k, v), _keep(37, 2, 1, 5, 7).float()),
         Case("keep-all mask", "mask", 24, 4, (q, k, v), torch.ones(5, 7, dtype=torch.bool)),
         Case("mask, as many samples as heads", "mask", 24, 4, four, _padding((2, 7, 3, 5), 7)[:, None, None]),
         Case("mask, as many samples as tokens", "mask", 24, 4, (_tokens(63, 5, 5, 24),) * 3, _keep(33, 5, 1, 5, 5)),
@@ -274,6 +276,10 @@ class FourLinears(nn.Module):
 
 def _rows(seed: int, *shape: int) -> torch.Tensor:
     return _tokens(seed, *shape).softmax(dim=-1)
+
+
+def _given(*arguments: Any) -> Callable[[], tuple[Any, ...]]:
+    return lambda: arguments
 
 
 def _scores_and_mask(*shape: int, mask: tuple[int, ...], dtype: torch.dtype = torch.bool) -> tuple[torch.Tensor, ...]:
@@ -353,16 +359,17 @@ FUNCTION_CALLS: dict[str, tuple[Call, ...]] = {
         Call("one key", lambda: (_tokens(134, 2, 3, 1),), "sizes"),
         Call("+1000", lambda: (_tokens(135, 3, 4) + 1000,), "large", tolerance=1e-3),
         Call("-1000", lambda: (_tokens(136, 3, 4) - 1000,), "large", tolerance=1e-3),
-        Call("±1000", lambda: (torch.tensor([[1000.0, -1000.0, 999.0], [-1000.0, -1001.0, 0.0]]),), "large", tolerance=1e-3),
+        Call("±1000", lambda: (torch.tensor([[1000.0, -1000.0, 999.0], [-1000.0, -1001.0, 0.0]]),), "large",
+             tolerance=1e-3),
         Call("rows far apart", lambda: (_tokens(137, 3, 4) + torch.tensor([[-1000.0], [0.0], [1000.0]]),), "large",
              tolerance=1e-3),
     ),
     "dot_product_std": tuple(
-        Call(f"d = {d}", lambda d=d: (d,), "number", tolerance=0.03) for d in (1, 4, 2, 3, 16, 64, 100, 768)
+        Call(f"d = {d}", _given(d), "number", tolerance=0.03) for d in (1, 4, 2, 3, 16, 64, 100, 768)
     ),
     "attention_parameters": (
-        *(Call(f"hidden_dim = {d}", lambda d=d: (d,), "number") for d in (768, 1, 12, 64)),
-        *(Call(f"hidden_dim = {d}, no bias", lambda d=d: (d, False), "number") for d in (768, 1, 12)),
+        *(Call(f"hidden_dim = {d}", _given(d), "number") for d in (768, 1, 12, 64)),
+        *(Call(f"hidden_dim = {d}, no bias", _given(d, False), "number") for d in (768, 1, 12)),
         Call("bias=False by name", lambda: (10,), "number", (("bias", False),)),
     ),
     "fuse_projections": (
@@ -372,7 +379,7 @@ FUNCTION_CALLS: dict[str, tuple[Call, ...]] = {
         Call("other size", lambda: _layers(9, True), "sizes"),
     ),
     "fused_xavier_ratio": (Call("main", lambda: (), "number", tolerance=0.005),),
-    "causal_mask": tuple(Call(f"length {n}", lambda n=n: (n,)) for n in (4, 1, 2, 7)),
+    "causal_mask": tuple(Call(f"length {n}", _given(n)) for n in (4, 1, 2, 7)),
     "padding_mask": (
         Call("main", lambda: (torch.tensor([3, 1, 5]), 5)),
         Call("room to spare", lambda: (torch.tensor([2, 4]), 7), "sizes"),

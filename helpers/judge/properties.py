@@ -95,10 +95,8 @@ def every_hidden_key_leaks(tensors: dict[str, np.ndarray], right: dict[str, np.n
     """The mask has an effect, leaves visible keys alone, and yet every hidden key still moves the output."""
     outputs, expected, main = tensors.get("dependency map"), right.get("dependency map"), tensors.get("main")
     masked, keep_all = tensors.get("random mask"), tensors.get("keep-all mask")
-    if any(array is None for array in (outputs, expected, main, masked, keep_all)):
+    if outputs is None or expected is None or main is None or masked is None or keep_all is None:
         return False
-    assert outputs is not None and expected is not None and main is not None and masked is not None
-    assert keep_all is not None
     if outputs.shape != expected.shape or _differs(keep_all, main) or not _differs(masked, main):
         return False
     finite = all(np.isfinite(array).all() and np.abs(array).max() < 1e4 for array in (outputs, masked))

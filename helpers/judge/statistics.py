@@ -133,9 +133,15 @@ def dropout_problem(
     far_from_rate = abs(dropped - rate) > 5 * math.sqrt(rate * (1 - rate) / len(values))
     if not np.allclose(kept, 1 / (1 - rate), atol=1e-3) or far_from_rate:
         return "dropout-rate-ignored"
-    if rows is not None and len(np.unique(np.round(rows, 3))) <= 2:
+    if rows is None or many_keys is None:
+        return ""
+    if len(np.unique(np.round(rows, 3))) <= 2:
         return "dropout-whole-rows"
-    return ""
+    if np.allclose(rows, rows[:, :1], atol=1e-4):
+        return "dropout-shared-by-queries"
+    kept_keys = rows * many_keys.shape[1] * (1 - rate)  # each key brings 1 / (L * (1 - rate)), or nothing
+    whole = np.allclose(kept_keys, np.round(kept_keys), atol=1e-3)
+    return "" if whole and abs(rows.mean() - 1) < 0.15 else "dropout-renormalised"
 
 
 def dropped_features(train: np.ndarray, evaluated: np.ndarray, rate: float) -> bool:

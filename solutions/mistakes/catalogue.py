@@ -905,6 +905,12 @@ CATALOGUE: dict[str, Words] = {
         "How many random numbers does the batch need?",
         "a relative of dropout-on-context",
     ),
+    "dropout-shared-by-queries": Words(
+        "All queries of a sample lose the same keys.",
+        "Each weight should be dropped by itself.",
+        "How many random numbers does a matrix of weights need?",
+        "a relative of dropout-on-context",
+    ),
     "dropout-mode-inverted": Words(
         "Dropout is active in eval mode and off in train mode.",
         "The flag is turned round.",

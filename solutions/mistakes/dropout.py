@@ -91,6 +91,11 @@ def drop(self, weights):
     return weights * self.attention_dropout(torch.ones(1, *weights.shape[1:]))
 
 
+@mistake("dropout-shared-by-queries", V3)
+def drop(self, weights):
+    return weights * self.attention_dropout(torch.ones(weights.shape[0], 1, weights.shape[2]))
+
+
 @mistake("dropout-mode-inverted", V3)
 def drop(self, weights):
     return F.dropout(weights, self.rate, not self.training)

@@ -1,0 +1,249 @@
+"""What there is to say about one of the four attention classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from helpers.judge import phrases
+from helpers.judge.dossier import WIDTH, Dossier, only_underflow
+from helpers.judge.matching import telling_error
+from helpers.judge.naming import name_failures
+from helpers.judge.seen import describe
+from helpers.judge.statistics import dropout_problem, dropped_features
+
+_RATE, _OTHER_RATE = 0.5, 0.2  # of the dropout probes
+_NEEDED = {"SelfAttentionV1": "qkv", "SelfAttentionV2": "qkv", "SelfAttentionV3": "qkvo", "MultiHeadAttention": "qkvo"}
+
+
+def judge_class(dossier: Dossier) -> None:
+    """Add every finding: the numbers first, then state, gradients, dropout and construction."""
+    facts = dossier.facts
+    if facts["forbidden"]:
+        dossier.refuse("not-by-hand", "formula", names=", ".join(facts["forbidden"]))
+        return
+    if facts["unregistered"]:
+        dossier.mistake("heads-in-python-list", "formula")
+    if facts["parameters_replaced"]:
+        dossier.mistake("layers-built-in-forward", "formula")
+        return
+    named = bool(dossier.failed) and name_failures(dossier)
+    judge_state(dossier)
+    if dossier.failed and not named and not dossier.findings:
+        describe(dossier)
+    if not dossier.failed:
+        judge_gradients(dossier)
+        _judge_structure(dossier)
+    if not dossier.fails_in("formula"):
+        if dossier.exercise != "SelfAttentionV3":
+            _judge_train_mode(dossier)
+        elif facts.get("repeatable", True):
+            _judge_dropout(dossier)
+    if dossier.exercise == "MultiHeadAttention":
+        _judge_indivisible(dossier)
+
+
+# ------------------------------------------------------------------------------- state, gradients, structure
+
+
+def judge_state(dossier: Dossier) -> None:
+    """Edited inputs and parameters; equal calls that differ."""
+    facts = dossier.facts
+    if facts.get("edited_inputs"):
+        dossier.mistake("input-edited", "gradients")
+    if facts.get("edited_parameters"):
+        dossier.mistake("parameters-edited", "gradients")
+    if dossier.has_mistake():
+        return
+    if not facts.get("repeatable", True):
+        _name_randomness(dossier)
+    elif not dossier.fails_in("formula"):
+        main = dossier.right["main"]
+        for case in ("again", "eval after train"):
+            output = dossier.tensors.get(case)
+            if case in facts["cases"] and (
+                output is None or output.shape != main.shape or not np.allclose(output, main, atol=2e-5, rtol=1e-5)
+            ):
+                dossier.mistake("state-kept", "gradients")
+
+
+def _name_randomness(dossier: Dossier) -> None:
+    """Two equal calls in eval mode differ. With one key of value 1, dropout shows itself."""
+    one_key = dossier.tensors.get("eval, one key")
+    if one_key is None or one_key.std() < 1e-3:
+        dossier.observe("not-repeatable", "formula")
+        return
+    blocks = one_key.reshape(len(one_key), dossier.h, -1)
+    on_weights = np.allclose(blocks.min(axis=-1), blocks.max(axis=-1), atol=1e-4)
+    dossier.mistake("dropout-always-on", "dropout", "dropout-built-in-forward" if on_weights else "dropout-on-context")
+
+
+def judge_gradients(dossier: Dossier) -> None:
+    """Gradients of every weight and input, against the right ones."""
+    for case in ("main", "random mask"):
+        backward = dossier.facts["cases"].get(f"{case}/backward")
+        if backward is None:
+            continue
+        if backward.get("no_graph"):
+            dossier.mistake("graph-cut", "gradients")
+            return
+        if "raised" in backward:
+            id = telling_error(dossier.book, backward["raised"]["message"])
+            if id:
+                dossier.mistake(id, "gradients")
+            else:
+                dossier.observe("backward-raises", "gradients", error=phrases.error_of(backward["raised"]))
+            return
+        for name in dossier.right:
+            if name.startswith(f"{case}/"):
+                _judge_gradient(dossier, name)
+
+
+def _judge_gradient(dossier: Dossier, name: str) -> None:
+    expected, yours = dossier.right[name], dossier.tensors.get(name)
+    if yours is None or yours.shape != expected.shape:
+        return
+    judged = _bound_entries(dossier) if name.endswith("/gradient") else np.ones_like(expected, bool)
+    if np.isnan(yours[judged]).any():
+        dossier.observe("gradient-nan", "gradients")
+    elif np.any(np.abs(yours - expected)[judged] > 1e-4 + 1e-4 * np.abs(expected)[judged]):
+        dossier.mistake("graph-cut", "gradients")
+
+
+def _bound_entries(dossier: Dossier) -> np.ndarray:
+    """Which entries of the flat weight vector the answer has parameters for: four matrices, then four biases."""
+    roles, biases = dossier.binding.get("roles", ""), dossier.binding.get("biases", "")
+    return np.concatenate([np.full(WIDTH**2, role in roles) for role in "qkvo"] + [
+        np.full(WIDTH, role in biases) for role in "qkvo"
+    ])  # fmt: skip
+
+
+def _judge_structure(dossier: Dossier) -> None:
+    held = dossier.binding.get("roles", "")
+    if set(_NEEDED[dossier.exercise]) - set(held):
+        dossier.observe("weights-not-found", "gradients")
+    layers = {key.split("[")[0] for key in dossier.binding.get("units", {})}  # `w[0]` and `w[1]` are one stack
+    if dossier.exercise == "SelfAttentionV2" and len(layers) > 1:
+        dossier.mistake("not-fused", "sizes")
+
+
+# ------------------------------------------------------------------------------------------------- dropout
+
+
+def _judge_dropout(dossier: Dossier) -> None:
+    for case in ("dropout, one key", "dropout, many keys", "train, masked"):
+        raised = dossier.facts["cases"].get(case, {}).get("raised")
+        if raised:
+            dossier.observe("train-raises", "dropout", error=phrases.error_of(raised), line=phrases.line_of(raised))
+            return
+    problem = _dropout_problem(dossier)
+    if problem == "dropout-fails":
+        dossier.observe(problem, "dropout")
+    elif problem:
+        dossier.mistake(problem, "dropout")
+    elif _leaks_in_train_mode(dossier):
+        dossier.observe("train-leaks", "mask")
+
+
+def _dropout_problem(dossier: Dossier) -> str:
+    """The id of what is wrong with dropout on the weights, or ""."""
+    tensors = dossier.tensors
+    one, many = tensors.get("dropout, one key"), tensors.get("dropout, many keys")
+    acts_with_mask = _differs(tensors.get("train, masked"), dossier.right["causal mask"])
+    problem = dropout_problem(one, many, _RATE, 1, acts_with_mask)
+    alone = [array for case, array in tensors.items() if case.startswith("dropout, one key, layer")]
+    if alone and problem and any(not dropout_problem(array, None, _RATE, 1) for array in alone):
+        dossier.note("more-dropout")
+        return ""
+    fresh = dropout_problem(tensors.get("dropout, other rate"), None, _OTHER_RATE, 1)
+    if problem:
+        return "dropout-lost-after-eval" if problem == "dropout-unused" and not fresh else problem
+    if len(alone) > 1:
+        return ""
+    later = tensors.get("dropout, after eval")
+    if fresh:
+        return fresh
+    if dropout_problem(later, None, _RATE, 1):
+        return "dropout-lost-after-eval"
+    if not acts_with_mask:
+        return "dropout-unused"
+    seeded = one is not None and later is not None and np.array_equal(one, later)
+    return "dropout-same-every-time" if seeded else ""
+
+
+def _differs(a: np.ndarray | None, b: np.ndarray) -> bool:
+    return a is not None and a.shape == b.shape and not np.allclose(a, b, atol=1e-4)
+
+
+def _leaks_in_train_mode(dossier: Dossier) -> bool:
+    """Same random numbers, the hidden last token changed: earlier positions must not notice."""
+    before, after = (dossier.tensors.get(f"train, masked{end}") for end in ("", ", last token changed"))
+    return before is not None and after is not None and _differs(before[:, :-1], after[:, :-1])
+
+
+def _judge_train_mode(dossier: Dossier) -> None:
+    """Train mode where the contract has no dropout: it may be there, but not wrong."""
+    raised = dossier.facts["cases"].get("train mode", {}).get("raised")
+    if raised:
+        dossier.observe("train-raises", "gradients", error=phrases.error_of(raised), line=phrases.line_of(raised))
+        return
+    one, train = dossier.tensors.get("dropout, one key"), dossier.tensors.get("train mode")
+    if one is None or not dossier.facts.get("repeatable", True):
+        return
+    problem = dropout_problem(one, None, _RATE, dossier.h)
+    on_output = train is not None and dropped_features(train, dossier.right["main"], _RATE)
+    if not problem or on_output or dossier.facts["dropouts"] > 1:
+        dossier.note("dropout-not-asked")
+    elif problem in dossier.book.words and dossier.facts["dropouts"]:
+        dossier.mistake(problem, "gradients")
+    else:
+        dossier.observe("train-differs", "gradients")
+
+
+def _judge_indivisible(dossier: Dossier) -> None:
+    """A width that the heads do not divide must be refused when the module is built."""
+    kinds = dossier.facts.get("indivisible", [])
+    if not kinds:
+        dossier.mistake("no-divisibility-check", "gradients")
+    elif "ValueError" not in kinds and "AssertionError" not in kinds:
+        dossier.observe("indivisible-other-error", "gradients", error=kinds[0])
+
+
+# -------------------------------------------------------------------------------------------------- notes
+
+
+def add_notes(dossier: Dossier) -> None:
+    """What is unusual or fragile about a class that passed."""
+    facts, binding = dossier.facts, dossier.binding
+    for id in binding.get("notes", []):
+        dossier.note(id)
+    if not binding.get("contract") and facts.get("readings_tried", 1) > 1:
+        dossier.note("roles-discovered", names=phrases.roles_sentence(binding))
+    if binding.get("unbound"):
+        dossier.note("extra-parameters", names=", ".join(binding["unbound"]))
+    extra = facts["cases"].get("main", {}).get("extra_shape")
+    if dossier.exercise == "MultiHeadAttention" and extra and len(extra) == 3:
+        dossier.note("weights-head-averaged")
+    if facts["saved_buffers"]:
+        dossier.note("mask-in-state-dict")
+    if facts["plain_tensors"]:
+        dossier.note("mask-not-buffer")
+    _add_precision_notes(dossier)
+
+
+def _add_precision_notes(dossier: Dossier) -> None:
+    half, brain, meta = (dossier.facts.get(name) for name in ("half", "bfloat16", "meta"))
+    error = half or brain
+    if half and "overflow" in half["message"]:
+        dossier.note("fill-overflows-half")
+    elif error and "dtype" in error["message"]:
+        dossier.note("mask-dtype-clash")
+    elif error:
+        dossier.note("half-raises", error=phrases.error_of(error))
+    if meta and "meta" in meta["message"] and "device" in meta["message"] and "item" not in meta["message"]:
+        dossier.note("mask-made-on-cpu")
+    deep, expected = dossier.tensors.get("very large scores"), dossier.right.get("given/very large scores")
+    if deep is not None and expected is not None and deep.shape == expected.shape:
+        with np.errstate(invalid="ignore"):
+            close = np.abs(deep - expected) <= 0.05 + 0.01 * np.abs(expected)
+        if not close.all() and not only_underflow(deep, close):
+            dossier.note("fill-may-be-reached")

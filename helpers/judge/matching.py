@@ -1,0 +1,126 @@
+"""Searches the answer book: which known wrong answer gave the same numbers, or raised the same error?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from helpers.judge.answer_book import AnswerBook, agrees, fingerprint
+
+
+@dataclass(frozen=True)
+class Match:
+    """ids: the mistakes that explain the failing cases; twins: other ids with the very same numbers there."""
+
+    ids: tuple[str, ...]
+    twins: tuple[str, ...] = ()
+
+
+def same_numbers(book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray], failing: list[str]) -> Match | None:
+    """The known wrong answer whose numbers are those of the failing cases; else two at once.
+
+    outputs: what the answer gave, by case. failing: the ids of the cases that came out wrong, the important ones first.
+    """
+    known = book.wrong.get(exercise, {})
+    prints = {case: fingerprint(outputs[case]) for case in failing if case in known and case in outputs}
+    right = book.right[exercise]
+    prints = {c: row for c, row in prints.items() if not _looks_right(right, c, row)}
+    telling = {case: row for case, row in prints.items() if not np.isnan(row[:-1].astype(np.float32)).all()}
+    prints = telling or prints  # NaN everywhere says little: many mistakes end there
+    if not prints:
+        return None
+    labels = book.labels[exercise]
+    agreement = np.stack([agrees(row, known[case]) for case, row in prints.items()])
+    agreement &= ~np.stack([_as_right(right, known, case) for case in prints]).all(axis=0)  # right on all: no reason
+    shares = agreement.mean(axis=0)
+    passing = [case for case in known if case in outputs and case in right and case not in failing]
+    elsewhere = [agrees(fingerprint(outputs[case]), known[case]) for case in passing]
+    also_right = np.stack(elsewhere).mean(axis=0) if passing else np.ones(len(labels))
+    best = np.flatnonzero(shares == 1)
+    if len(best) and (telling or also_right[best].max() == 1):
+        exact = [labels[i] for i in best if also_right[i] == 1]
+        return _match(exact or [labels[best[int(np.argmax(also_right[best]))]]])
+    if not telling:
+        return None
+    pair = _two_at_once(book, exercise, prints)
+    if pair is not None:
+        return pair
+    first = np.where(agreement[0] & (shares >= 0.3), shares + also_right / 10, -1)
+    return _match([labels[int(np.argmax(first))]]) if first.max() > 0 else None
+
+
+def second_mistake(
+    book: AnswerBook, exercise: str, first: str, outputs: dict[str, np.ndarray], masked: list[str]
+) -> str:
+    """The id of a mistake that, together with `first`, explains the masked cases which `first` alone does not."""
+    known = book.wrong[exercise]
+    prints = {case: fingerprint(outputs[case]) for case in masked if case in known and case in outputs}
+    alone = [i for i, label in enumerate(book.labels[exercise]) if label.split("#")[0] == first]
+    explained = [agrees(row, known[case][alone]).any() for case, row in prints.items()]
+    pairs = book.pairs.get(exercise, {})
+    if all(explained) or "random mask" not in prints or "random mask" not in pairs:
+        return ""
+    for hit in np.flatnonzero(agrees(prints["random mask"], pairs["random mask"])):
+        ids = [book.labels[exercise][i].split("#")[0] for i in pairs["which"][hit]]
+        if first in ids:
+            return ids[1 - ids.index(first)]
+    return ""
+
+
+def _looks_right(right: dict[str, np.ndarray], case: str, row: np.ndarray) -> bool:
+    """Too close to the right output to tell anything."""
+    return case in right and bool(agrees(row, fingerprint(right[case])[None])[0])
+
+
+def _as_right(right: dict[str, np.ndarray], known: dict[str, np.ndarray], case: str) -> np.ndarray:
+    """Which known wrong answers are right on this case, and so explain nothing."""
+    return agrees(fingerprint(right[case]), known[case]) if case in right else np.zeros(len(known[case]), bool)
+
+
+def _two_at_once(book: AnswerBook, exercise: str, prints: dict[str, np.ndarray]) -> Match | None:
+    known = [case for case in prints if case in book.pairs.get(exercise, {})]
+    if not known:
+        return None
+    agreement = np.stack([agrees(prints[case], book.pairs[exercise][case]) for case in known])
+    both = np.flatnonzero(agreement.all(axis=0))
+    if not len(both):
+        return None
+    which = book.pairs[exercise]["which"][both[0]]
+    return Match(tuple(dict.fromkeys(book.labels[exercise][i].split("#")[0] for i in which)))
+
+
+def _match(labels: list[str]) -> Match:
+    ids = list(dict.fromkeys(label.split("#")[0] for label in labels))
+    return Match((ids[0],), tuple(ids[1:]))
+
+
+def same_numbers_under_another_reading(
+    book: AnswerBook, exercise: str, candidates: np.ndarray, case: str = "main"
+) -> Match | None:
+    """The same for an answer with names of its own: candidates holds its output for every possible reading."""
+    known = book.wrong.get(exercise, {}).get(case)
+    if known is None:
+        return None
+    for output in candidates:
+        hits = np.flatnonzero(agrees(fingerprint(output), known))
+        labels = [book.labels[exercise][i] for i in hits]
+        labels = [label for label in labels if not label.startswith(("roles-swapped", "fused-order"))]
+        if labels:
+            return _match(labels)
+    return None
+
+
+def telling_error(book: AnswerBook, message: str) -> str:
+    """The id of a mistake that is known by the words of its error, or ""."""
+    return next((id for id, words in book.words.items() if words["raises"] and re.search(words["raises"], message)), "")
+
+
+def same_error(book: AnswerBook, exercise: str, case: str, kind: str, message: str) -> str:
+    """The id of a known wrong answer that raised the very same error on the same case, or ""."""
+    full = f"{kind}: {message}"
+    for label, raised in book.raised.get(exercise, {}).get(case, {}).items():
+        if raised == full:
+            return label.split("#")[0]
+    return ""
