@@ -117,10 +117,13 @@ def telling_error(book: AnswerBook, message: str) -> str:
     return next((id for id, words in book.words.items() if words["raises"] and re.search(words["raises"], message)), "")
 
 
-def same_error(book: AnswerBook, exercise: str, case: str, kind: str, message: str) -> str:
-    """The id of a known wrong answer that raised the very same error on the same case, or ""."""
-    full = f"{kind}: {message}"
+def same_error(book: AnswerBook, exercise: str, case: str, error: str, outputs: dict[str, np.ndarray]) -> str:
+    """The id of the only known mistake that raised this very error on this case, and agrees where both ran; or ""."""
+    known, labels = book.wrong.get(exercise, {}), book.labels[exercise]
+    ran = {name: fingerprint(outputs[name]) for name in known if name in outputs}
+    ids = set()
     for label, raised in book.raised.get(exercise, {}).get(case, {}).items():
-        if raised == full:
-            return label.split("#")[0]
-    return ""
+        i = labels.index(label)
+        if raised == error and all(agrees(row, known[name][i : i + 1])[0] for name, row in ran.items()):
+            ids.add(label.split("#")[0])
+    return ids.pop() if len(ids) == 1 else ""

@@ -34,10 +34,9 @@ def name_failures(dossier: Dossier) -> bool:
 
 
 def _by_numbers_or_error(dossier: Dossier) -> bool:
-    failed = dossier.failed
-    raised = [result for result in failed if result.outcome == "raised"]
-    if failed[0].outcome == "raised":
-        return _by_error(dossier, raised)
+    raised = [result for result in dossier.failed if result.outcome == "raised"]
+    if dossier.failed[0].outcome == "raised":
+        return _by_error(dossier, raised[:1]) or _by_numbers(dossier) or _by_error(dossier, raised[1:])
     return _by_numbers(dossier) or _by_error(dossier, raised)
 
 
@@ -45,7 +44,7 @@ def _by_numbers(dossier: Dossier) -> bool:
     """The plain cases first: what a mask does cannot be told before the formula is right."""
     outputs = {case: dossier.tensors[case] for case in dossier.right if case in dossier.tensors}
     wrong = [result.case for result in dossier.failed if result.outcome in ("numbers", "shape")]
-    for groups in (_PLAIN, ("mask", "forms"), ("large", "large mask", "empty rows")):
+    for groups in (_PLAIN, ("mask", "forms"), ("low", "large", "large mask", "empty rows")):
         cases = [case for case in wrong if dossier.group(case) in groups]
         if len(cases) > 1 and not _has_all_biases(dossier):
             cases = [case for case in cases if case != "biased"]  # recorded with a bias in every layer
@@ -71,7 +70,7 @@ def _has_all_biases(dossier: Dossier) -> bool:
 def _add_match(dossier: Dossier, match: Match, part: str) -> None:
     output_is_there = "o" in dossier.binding.get("roles", "")
     for id in match.ids:
-        name = "out-proj-unused" if id == "no-out-proj" and output_is_there else id
+        name = "no-out-proj" if id == "out-proj-unused" and not output_is_there else id
         dossier.mistake(name, part, *(twin for twin in match.twins if twin != name))
 
 
@@ -90,7 +89,7 @@ def name_of_error(dossier: Dossier, kind: str, message: str, case: str) -> str:
     return (
         telling_error(dossier.book, message)
         or _name_of_shapes(dossier, message, dossier.group(case))
-        or same_error(dossier.book, dossier.exercise, case, kind, message)
+        or same_error(dossier.book, dossier.exercise, case, f"{kind}: {message}", dossier.tensors)
     )
 
 
@@ -113,6 +112,8 @@ def _name_of_shapes(dossier: Dossier, message: str, group: str) -> str:
             return "q-length-for-kv"
         if product and product.groups() == ("6", "24"):  # a head's output where a token should be
             return "loop-overwrites-input"
+    if "expanded size" in message and {5, 7} <= set(numbers):  # L_q stands where L_k should
+        return "square-mask-assumed"
     return "mask-not-unsqueezed" if group in ("mask", "empty rows") else ""
 
 
@@ -129,6 +130,8 @@ def name_of_foreign_size(dossier: Dossier, message: str) -> str:
 
 def _by_sizes(dossier: Dossier) -> bool:
     """Right for one batch only, or for one width only."""
+    if not dossier.is_class and dossier.exercise not in ("split_heads", "merge_heads"):
+        return False
     sizes = {case: kind["sizes"] for case, kind in dossier.kinds.items() if len(kind["sizes"]) == 3}
     main, failing = sizes.get("main"), {result.case for result in dossier.failed}
     if main is None or "main" in failing:
@@ -159,9 +162,10 @@ def _by_parameters(dossier: Dossier) -> bool:
 
 def _by_leak(dossier: Dossier) -> bool:
     """Right without a mask, and hidden keys come back: a number that is not low enough was used."""
-    if dossier.fails_in(*_PLAIN) or not dossier.fails_in("mask", "forms", "large mask"):
+    if dossier.fails_in(*_PLAIN) or not dossier.fails_in("mask", "forms", "low", "large mask"):
         return False
-    hardly_wrong = all(r.largest_difference < 0.05 or dossier.group(r.case) == "large mask" for r in dossier.failed)
+    extreme = ("low", "large mask")
+    hardly_wrong = all(r.largest_difference < 0.05 or dossier.group(r.case) in extreme for r in dossier.failed)
     if hardly_wrong or (dossier.is_class and every_hidden_key_leaks(dossier.tensors, dossier.right)):
         dossier.mistake("fill-not-low-enough", "mask")
         return True

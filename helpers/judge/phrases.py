@@ -223,6 +223,8 @@ CASE_WORDS: dict[str, str] = {
     "mask, one query": "With a mask and a single query",
     "mask, one entry": "With a mask of one entry",
     "mask, large scores": "With a mask and large scores",
+    "mask, low scores": "With a mask and very low scores",
+    "low scores": "With very low scores",
     "empty rows": "With a query that may look at nothing",
     "dependency map": "With a causal mask and one token changed at a time",
     "square": "With as many rows as columns",
@@ -234,6 +236,7 @@ CASE_WORDS: dict[str, str] = {
     "+1000": "With scores around 1000",
     "-1000": "With scores around -1000",
     "±1000": "With scores from -1000 to 1000",
+    "all visible, large scores": "With large scores and nothing hidden",
     "rows far apart": "With rows that lie far apart",
     "no bias": "With layers that have no bias",
     "other size": "With another size",
@@ -259,8 +262,16 @@ CONTRACTS: dict[str, tuple[str, str]] = {
     "MultiHeadAttention": ("MultiHeadAttention(d_model, h)", "forward(q, k, v, mask)"),
 }
 
-_PARTS = {"property": "formula", "large": "sizes", "large mask": "mask", "empty rows": "mask", "raw": "formula",
-          "number": "formula"}  # fmt: skip
+# Groups of cases that count for another part of the points.
+_PARTS = {
+    "property": "formula",
+    "raw": "formula",
+    "number": "formula",
+    "large": "sizes",
+    "low": "mask",
+    "large mask": "mask",
+    "empty rows": "mask",
+}
 _NUMBERS = ("dot_product_std", "attention_parameters", "fused_xavier_ratio")
 
 

@@ -63,7 +63,8 @@ def offsets(d: int) -> dict[str, int]:
 class Case:
     """One run of a module. inputs: x, or q, k and v. mask: True or non-zero = may look.
 
-    group: "formula", "sizes", "mask" or "property": what a failure here speaks of.
+    group: "formula", "sizes", "property", "mask", "large" or "low" (scores), "large mask", "empty rows": what a failure
+    here speaks of.
     tolerance: absolute, on outputs of order 1.
     """
 
@@ -93,6 +94,35 @@ def _keep(seed: int, *shape: int) -> torch.Tensor:
     np.put_along_axis(keep, columns[..., None], True, axis=-1)
     np.put_along_axis(keep, ((columns + 1) % shape[-1])[..., None], False, axis=-1)
     return torch.tensor(keep)
+
+
+def _keep_one(seed: int, *shape: int) -> torch.Tensor:
+    """A random mask with one visible key in every row: nothing lower can hide behind a second one."""
+    columns = np.random.RandomState(seed).randint(0, shape[-1], shape[:-1])
+    return torch.tensor(columns)[..., None] == torch.arange(shape[-1])
+
+
+@lru_cache
+def _with_low_scores(lengths: tuple[int, int], h: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Queries and keys, (2, L, 24), whose scores all lie around -400 with the plain weights.
+
+    Softmax does not care about a shift, but a fill of -100 is then the highest score of all.
+    """
+    plain = {name: value.double() for name, value in weights(24, "plain").items()}
+    d_k = 24 // h
+    heads = [plain["W_q"][i * d_k : (i + 1) * d_k].T @ plain["W_k"][i * d_k : (i + 1) * d_k] for i in range(h)]
+    if h == 1:  # one tensor for queries and keys: the direction in which a token likes itself least
+        values, vectors = torch.linalg.eigh((heads[0] + heads[0].T) / 2)
+        size = (400 * d_k**0.5 / -values[0]).sqrt()
+        tokens = size * vectors[:, 0] + 0.1 * _tokens(71, 2, lengths[0], 24)
+        return tokens.float(), tokens.float()
+    query = _tokens(72, 24).double()
+    rows = torch.stack([query @ head for head in heads])  # (h, 24)
+    key = torch.linalg.pinv(rows) @ torch.full((h,), -400 * d_k**0.5, dtype=torch.double)
+    size = (key.norm() / query.norm()).sqrt()
+    queries = query * size + 0.1 * _tokens(73, 2, lengths[0], 24)
+    keys = key / size + 0.1 * _tokens(74, 2, lengths[1], 24)
+    return queries.float(), keys.float()
 
 
 def _padding(lengths: tuple[int, ...], longest: int) -> torch.Tensor:
@@ -161,7 +191,8 @@ def _self_cases(masked: bool) -> tuple[Case, ...]:
             Case("mask, as many samples as tokens", "mask", 24, 1, (_tokens(7, 5, 5, 24),), square[:, None]),
             Case("mask, other sizes", "mask", 10, 1, (_tokens(4, 3, 7, 10),), _keep(22, 3, 7, 7)),
             Case("mask, one token", "mask", 24, 1, (_tokens(5, 1, 1, 24),), torch.ones(1, 1, dtype=torch.bool)),
-            Case("mask, large scores", "large mask", 24, 1, (10 * x,), random, tolerance=2e-3),
+            Case("mask, large scores", "large mask", 24, 1, (10 * x,), _keep_one(26, 2, 5, 5), tolerance=2e-3),
+            Case("mask, low scores", "low", 24, 1, _with_low_scores((5, 5), 1)[:1], _keep(27, 2, 5, 5), tolerance=1e-2),
             Case("empty rows", "empty rows", 24, 1, (x,), empty),
             Case("dependency map", "mask", 24, 1, (_each_token_changed(x[:1]),), causal),
         ]
@@ -219,7 +250,10 @@ def _cross_cases() -> tuple[Case, ...]:
              _keep(34, 3, 1, 4, 9)),
         Case("mask, one query", "mask", 24, 4, (q[:1, :1], k[:1], v[:1]), padding[:1]),
         Case("mask, one entry", "mask", 24, 4, (q, k, v), torch.ones(1, 1, dtype=torch.bool)),
-        Case("mask, large scores", "large mask", 24, 4, (10 * q, 10 * k, 10 * v), random, tolerance=2e-3),
+        Case("mask, large scores", "large mask", 24, 4, (10 * q, 10 * k, 10 * v), _keep_one(38, 2, 1, 5, 7),
+             tolerance=2e-3),
+        Case("mask, low scores", "low", 24, 4, (*_with_low_scores((5, 7), 4), v), _keep(39, 2, 1, 5, 7),
+             tolerance=1e-2),
         Case("empty rows", "empty rows", 24, 4, (q, k, v), empty),
         Case("dependency map", "mask", 24, 4, (q[:1].repeat(8, 1, 1), changed_k, changed_v),
              torch.ones(5, 7, dtype=torch.bool).tril(1)),
@@ -292,6 +326,10 @@ def _with_empty_row() -> tuple[torch.Tensor, torch.Tensor]:
     return _tokens(200, 2, 5, 7), mask
 
 
+def _all_visible_and_large() -> tuple[torch.Tensor, torch.Tensor]:
+    return 100 * _tokens(200, 2, 5, 7), torch.ones(5, 7, dtype=torch.bool)
+
+
 def _mask_calls() -> list[Call]:
     """For the functions that take scores and a mask."""
     shape = (2, 5, 7)
@@ -305,11 +343,10 @@ def _mask_calls() -> list[Call]:
         Call("int64 mask", lambda: _scores_and_mask(*shape, mask=shape, dtype=torch.int64), "forms"),
         Call("float mask", lambda: _scores_and_mask(*shape, mask=shape, dtype=torch.float32), "forms"),
         Call("uint8 mask", lambda: _scores_and_mask(*shape, mask=shape, dtype=torch.uint8), "forms"),
+        Call("low scores", lambda: (_tokens(203, *shape) - 400, _keep(201, *shape)), "low", tolerance=1e-3),
+        Call("all visible, large scores", _all_visible_and_large, "large", tolerance=1e-3),
         Call(
-            "large scores",
-            lambda: (100 * _tokens(200, *shape), _keep(201, *shape)),
-            "large mask",
-            tolerance=1e-3,
+            "large scores", lambda: (100 * _tokens(200, *shape), _keep_one(202, *shape)), "large mask", tolerance=1e-3
         ),
         Call("empty row", _with_empty_row, "empty rows"),
     ]

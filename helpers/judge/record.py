@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from helpers.course import EXERCISES
 from helpers.judge import probes
 from helpers.judge.answer_book import ELSEWHERE, FOLDER, AnswerBook, agrees, fingerprint
+from helpers.judge.binding import Loaded, candidates, index_tensors
+from helpers.judge.guard import attempt
 from helpers.judge.observation import Observation
 from helpers.judge.observe import observe
 from helpers.judge.probes import CLASSES, FUNCTION_CALLS
@@ -79,6 +82,8 @@ def _record_right(book: AnswerBook, exercise: str) -> None:
     }
     if exercise in CLASSES:
         right |= _biased_patterns(exercise)
+        if exercise == "MultiHeadAttention":
+            right["heads/mask, large scores"] = _outputs_of_single_heads(exercise, "mask, large scores")
         if "very large scores" in observation.tensors:
             right["given/very large scores"] = observation.tensors["very large scores"]
     if exercise == "inverted_dropout":
@@ -104,17 +109,10 @@ def _stored_type(array: np.ndarray) -> Any:
 
 def _biased_patterns(exercise: str) -> dict[str, np.ndarray]:
     """The right outputs for every choice of which projections have a bias; b_k never matters."""
-    import torch
-
     case = next(c for c in probes.class_cases(exercise) if c.id == "biased")
     roles = "qvo" if exercise in probes.MASKED else "qv"
     results = {}
-    loaded_solution = solution(exercise)
-    module = loaded_solution(case.d, case.h) if exercise == "MultiHeadAttention" else loaded_solution(case.d)
-    from helpers.judge.binding import Loaded, candidates, index_tensors
-
-    binding = next(candidates(module, exercise, case.d, case.h))
-    loaded = Loaded(module.eval(), index_tensors(binding, module, case.d, case.h))
+    loaded = _loaded(solution(exercise), exercise)
     for size in range(len(roles) + 1):
         for chosen in itertools.combinations(roles, size):
             vector = probes.flat_weights(case.d, "biased").clone()
@@ -124,8 +122,31 @@ def _biased_patterns(exercise: str) -> dict[str, np.ndarray]:
                     vector[start : start + case.d] = 0
             loaded.load(vector)
             with torch.no_grad():
-                results["biased/" + "".join(chosen)] = module(*case.inputs).numpy()
+                results["biased/" + "".join(chosen)] = loaded.module(*case.inputs).numpy()
     return results
+
+
+def _outputs_of_single_heads(exercise: str, case_id: str) -> np.ndarray:
+    """What each head alone brings to the output of a case: (h, B, L_q, d)."""
+    case = next(c for c in probes.class_cases(exercise) if c.id == case_id)
+    loaded = _loaded(solution(exercise), exercise)
+    outputs = []
+    for head in range(case.h):
+        loaded.load(probes.flat_weights(case.d, "plain"))
+        d_k = case.d // case.h
+        others = [i for i in range(case.d) if i // d_k != head]
+        with torch.no_grad():
+            loaded.module.wo.weight[:, others] = 0  # type: ignore[union-attr, operator]
+            outputs.append(loaded.module(*case.inputs, case.mask).numpy())
+    return np.stack(outputs)
+
+
+def _loaded(answer: Any, exercise: str) -> Loaded:
+    """An answer built at the sizes of the main case, ready to take the probe weights."""
+    main = probes.class_cases(exercise)[0]
+    module = answer(main.d, main.h) if exercise == "MultiHeadAttention" else answer(main.d)
+    binding = next(candidates(module, exercise, main.d, main.h))
+    return Loaded(module.eval(), index_tensors(binding, module, main.d, main.h))
 
 
 def _record_wrong(book: AnswerBook, exercise: str, mistakes: Any) -> None:
@@ -209,24 +230,16 @@ def _changes_numbers(book: AnswerBook, exercise: str, label: str) -> bool:
 
 def _run_paired_cases(answer: Any, exercise: str) -> list[np.ndarray] | None:
     """Fingerprints of the paired cases, or None where the answer fails on one."""
-    import torch
-
-    from helpers.judge.binding import Loaded, candidates, index_tensors
-    from helpers.judge.guard import attempt
-
-    main = probes.class_cases(exercise)[0]
 
     def run() -> list[np.ndarray]:
-        module = answer(main.d, main.h) if exercise == "MultiHeadAttention" else answer(main.d)
-        binding = next(candidates(module, exercise, main.d, main.h))
-        loaded = Loaded(module.eval(), index_tensors(binding, module, main.d, main.h))
-        loaded.load(probes.flat_weights(main.d, "plain"))
+        loaded = _loaded(answer, exercise)
+        loaded.load(probes.flat_weights(probes.class_cases(exercise)[0].d, "plain"))
         rows = []
         with torch.no_grad():
             for case in probes.class_cases(exercise):
                 if case.id in _PAIRED_CASES:
                     extra = () if case.mask is None else (case.mask,)
-                    output = module(*(x.clone() for x in case.inputs), *extra).numpy()
+                    output = loaded.module(*(x.clone() for x in case.inputs), *extra).numpy()
                     if output.shape != tuple(case.inputs[0].shape):
                         raise ValueError("another shape")
                     rows.append(fingerprint(output))
@@ -253,8 +266,6 @@ def blank_of(source: str) -> str:
 
 
 if __name__ == "__main__":
-    import torch
-
     torch.set_num_threads(1)
     record().save(FOLDER)
     size = sum(file.stat().st_size for file in FOLDER.iterdir())

@@ -499,13 +499,6 @@ CATALOGUE: dict[str, Words] = {
         "pytorch/pytorch#24180",
         r"~ \(operator\.invert\)|bitwise_not.*(Float|float)|masked_fill_? only supports boolean masks|expects? .*bool.*mask",
     ),
-    "mask-needs-bool": Words(
-        "Only a bool mask works.",
-        "The contract also lists 0/1 integers and 0/1 floats.",
-        "What does your code do with a mask that is not bool?",
-        "the contract of stage 3",
-        r"masked_fill.*(bool|mask)",
-    ),
     "one-minus-bool": Words(
         "A bool mask is subtracted from 1.",
         "PyTorch refuses `-` on bool tensors.",
@@ -612,12 +605,6 @@ CATALOGUE: dict[str, Words] = {
         "In cross-attention there are L_q rows and L_k columns.",
         "Where did the second length go?",
         "harvard-edge/cs249r_book PR#1875",
-    ),
-    "mask-dtype-assumed": Words(
-        "The mask is compared with one value only.",
-        "The contract says: True or non-zero means may look.",
-        "Which values of the mask mean may look?",
-        "the contract of stage 3",
     ),
     "causal-missing": Words(
         "Your mask shows everything.",
@@ -844,12 +831,6 @@ CATALOGUE: dict[str, Words] = {
         "It drops features; dropout on the weights drops whole connections between tokens.",
         "Do you want to drop a connection or a feature?",
         "nikhilbarhate99/min-decision-transformer#2",
-    ),
-    "dropout-on-values": Words(
-        "Dropout falls on single features instead of on the weights.",
-        "It drops features; dropout on the weights drops whole connections between tokens.",
-        "Do you want to drop a connection or a feature?",
-        "a relative of dropout-on-context",
     ),
     "dropout-before-softmax": Words(
         "Dropout falls on the scores, before the softmax.",

@@ -37,7 +37,7 @@ class DropoutAfterProjection:
         return self.attention_dropout(self.output_proj(x))
 
 
-@mistake("dropout-on-values", V3)
+@mistake("dropout-on-context", V3)
 class DropoutOnValues:
     def drop(self, weights):
         return weights

@@ -96,7 +96,7 @@ def normalise(self, scores):
     return scores.softmax(dim=-1).mean(dim=1, keepdim=True).expand_as(scores)
 
 
-@mistake("no-out-proj", MASKED)
+@mistake("out-proj-unused", MASKED)
 def output(self, x):
     return x
 

@@ -228,15 +228,6 @@ class AddsTheMask:
         return scores + keep
 
 
-@mistake("mask-needs-bool", MASKED)
-class NeedsBool:
-    def read_mask(self, mask, scores):
-        return mask
-
-    def hide(self, scores, keep):
-        return scores.masked_fill(keep.logical_not() if keep.dtype == torch.bool else keep, float("-inf"))
-
-
 @mistake("integer-mask-ignored", MASKED)
 def read_mask(self, mask, scores):
     return mask if mask.dtype == torch.bool else None
@@ -260,11 +251,6 @@ def read_mask(self, mask, scores):
 @mistake("square-mask-assumed", ("MultiHeadAttention",))
 def read_mask(self, mask, scores):
     return (mask != 0).expand(*scores.shape[:2], scores.shape[-2], scores.shape[-2])
-
-
-@mistake("mask-dtype-assumed", MASKED)
-def read_mask(self, mask, scores):
-    return mask == True  # noqa: E712
 
 
 @mistake("nan-fixed-too-late", MASKED)

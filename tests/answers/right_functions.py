@@ -619,20 +619,6 @@ def masked_log_of_mask(scores, mask):
 
 
 @right("inverted_dropout")
-def dropout_functional(weights, dropout_rate, training=True):
-    """F.dropout."""
-    return F.dropout(weights, dropout_rate, training)
-
-
-@right("inverted_dropout")
-def dropout_layer(weights, dropout_rate, training=True):
-    """An nn.Dropout put in the right mode."""
-    layer = nn.Dropout(dropout_rate)
-    layer.train(training)
-    return layer(weights)
-
-
-@right("inverted_dropout")
 def dropout_bernoulli(weights: Tensor, dropout_rate: float, training: bool = True) -> Tensor:
     """bernoulli of the keep probability."""
     if not training or dropout_rate == 0:

@@ -148,19 +148,6 @@ class OrderKQV(nn.Module):
         return (q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v
 
 
-@right(EXERCISE, "fused in the order v, k, q")
-class OrderVKQ(nn.Module):
-    """Values first, under the contract's name."""
-
-    def __init__(self, hidden_dim):
-        super().__init__()
-        self.proj = nn.Linear(hidden_dim, 3 * hidden_dim)
-
-    def forward(self, x):
-        v, k, q = self.proj(x).chunk(3, dim=-1)
-        return torch.softmax(q @ k.mT / math.sqrt(q.size(-1)), -1) @ v
-
-
 @right(EXERCISE, "fused in the order q, v, k")
 class OrderQVK(nn.Module):
     """Values in the middle, no bias."""
@@ -172,20 +159,6 @@ class OrderQVK(nn.Module):
     def forward(self, x):
         q, v, k = self.w(x).tensor_split(3, dim=-1)
         return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
-
-
-@right(EXERCISE, "fused with q, k, v interleaved feature by feature")
-class Interleaved(nn.Module):
-    """Every third feature belongs to q."""
-
-    def __init__(self, hidden_dim):
-        super().__init__()
-        self.proj = nn.Linear(hidden_dim, 3 * hidden_dim)
-
-    def forward(self, x):
-        y = self.proj(x)
-        q, k, v = y[..., 0::3], y[..., 1::3], y[..., 2::3]
-        return F.softmax(q @ k.transpose(1, 2) / math.sqrt(q.shape[-1]), dim=-1) @ v
 
 
 @right(EXERCISE)

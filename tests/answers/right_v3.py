@@ -350,24 +350,6 @@ class OrderKVQ(nn.Module):
         return self.output_proj(self.attention_dropout(scores.softmax(-1)) @ v)
 
 
-@right(EXERCISE, "fused, with q, k, v interleaved feature by feature")
-class Interleaved(nn.Module):
-    """view(B, L, d, 3)."""
-
-    def __init__(self, hidden_dim, dropout_rate=0.1):
-        super().__init__()
-        self.proj = nn.Linear(hidden_dim, 3 * hidden_dim)
-        self.attention_dropout = nn.Dropout(dropout_rate)
-        self.output_proj = nn.Linear(hidden_dim, hidden_dim)
-
-    def forward(self, x, attention_mask=None):
-        q, k, v = self.proj(x).unflatten(-1, (-1, 3)).unbind(-1)
-        scores = q @ k.mT / math.sqrt(q.shape[-1])
-        if attention_mask is not None:
-            scores = scores.masked_fill(attention_mask == 0, float("-inf"))
-        return self.output_proj(self.attention_dropout(scores.softmax(-1)) @ v)
-
-
 @right(EXERCISE, "keys and values fused, queries apart")
 class FusedKV(nn.Module):
     """to_q and to_kv; the mask is keyword-only."""

@@ -811,7 +811,7 @@ def dropout_always(weights, dropout_rate, training=True):
     return weights * keep / (1 - dropout_rate)
 
 
-@wrong("inverted_dropout", "dropout-always-on")
+@wrong("inverted_dropout", "dropout-always-on", "not-by-hand")
 def dropout_functional_always(weights, dropout_rate, training=True):
     """F.dropout without the flag."""
     return F.dropout(weights, p=dropout_rate)
@@ -1353,3 +1353,17 @@ def torch_one_minus(mha, q, k, v, mask=None):
 def torch_own_class_again(mha, q, k, v, mask=None):
     """Calls the learner's own module: compares it with itself."""
     return mha(q, k, v, mask)
+
+
+@wrong("inverted_dropout", "not-by-hand")
+def dropout_functional(weights, dropout_rate, training=True):
+    """F.dropout."""
+    return F.dropout(weights, dropout_rate, training)
+
+
+@wrong("inverted_dropout", "not-by-hand")
+def dropout_layer(weights, dropout_rate, training=True):
+    """An nn.Dropout put in the right mode."""
+    layer = nn.Dropout(dropout_rate)
+    layer.train(training)
+    return layer(weights)

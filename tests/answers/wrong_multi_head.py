@@ -119,7 +119,7 @@ class ValuesThroughWk(_Four):
         return self.wo(self.merge(scores.softmax(-1) @ v))
 
 
-@wrong(EXERCISE, "v-uses-wk")
+@wrong(EXERCISE, "v-uses-wk", "weights-times-keys")
 class WeightsTimesKeys(_Vision):
     """attn @ k."""
 

@@ -949,3 +949,30 @@ class UsesTorchMultihead(nn.Module):
 
     def forward(self, x):
         return self.attention(x, x, x, need_weights=False)[0]
+
+
+@wrong(EXERCISE, "fused-order")
+class OrderVKQ(nn.Module):
+    """Values first, under the contract's name."""
+
+    def __init__(self, hidden_dim):
+        super().__init__()
+        self.proj = nn.Linear(hidden_dim, 3 * hidden_dim)
+
+    def forward(self, x):
+        v, k, q = self.proj(x).chunk(3, dim=-1)
+        return torch.softmax(q @ k.mT / math.sqrt(q.size(-1)), -1) @ v
+
+
+@wrong(EXERCISE, "fused-order")
+class Interleaved(nn.Module):
+    """Every third feature belongs to q."""
+
+    def __init__(self, hidden_dim):
+        super().__init__()
+        self.proj = nn.Linear(hidden_dim, 3 * hidden_dim)
+
+    def forward(self, x):
+        y = self.proj(x)
+        q, k, v = y[..., 0::3], y[..., 1::3], y[..., 2::3]
+        return F.softmax(q @ k.transpose(1, 2) / math.sqrt(q.shape[-1]), dim=-1) @ v

@@ -760,7 +760,7 @@ class MaskOfTheFirstLength(_Contract):
         return self.finish(hide(s, mask).softmax(-1), v)
 
 
-@wrong(EXERCISE, "masks-combined-wrongly")
+@wrong(EXERCISE, "masks-combined-wrongly", "diagonal-always-visible")
 class MaskOrDiagonal(_Contract):
     """mask | eye: every token may look at itself, whatever the mask says."""
 
@@ -1589,3 +1589,21 @@ class UsesTorchMultihead(nn.Module):
         if attention_mask is not None:
             blocked = (attention_mask == 0).expand(x.shape[0], x.shape[1], x.shape[1])
         return self.inner(x, x, x, attn_mask=blocked)[0]
+
+
+@wrong(EXERCISE, "fused-order")
+class Interleaved(nn.Module):
+    """view(B, L, d, 3)."""
+
+    def __init__(self, hidden_dim, dropout_rate=0.1):
+        super().__init__()
+        self.proj = nn.Linear(hidden_dim, 3 * hidden_dim)
+        self.attention_dropout = nn.Dropout(dropout_rate)
+        self.output_proj = nn.Linear(hidden_dim, hidden_dim)
+
+    def forward(self, x, attention_mask=None):
+        q, k, v = self.proj(x).unflatten(-1, (-1, 3)).unbind(-1)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if attention_mask is not None:
+            scores = scores.masked_fill(attention_mask == 0, float("-inf"))
+        return self.output_proj(self.attention_dropout(scores.softmax(-1)) @ v)
