@@ -1,4 +1,4 @@
-"""Mutation operators: every small slip in the source of a solution, and an independent test of what the slip changes."""
+"""Every small slip in the source of a solution, made by mutation operators, and a test of what the slip changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers.course import BY_NAME, EXERCISES
+from helpers.course import BY_NAME
 
 ROOT = Path(__file__).resolve().parent.parent
 CLASSES = ("SelfAttentionV1", "SelfAttentionV2", "SelfAttentionV3", "MultiHeadAttention")
@@ -25,7 +25,11 @@ CLASSES = ("SelfAttentionV1", "SelfAttentionV2", "SelfAttentionV3", "MultiHeadAt
 
 @dataclass(frozen=True)
 class Mutant:
-    """One small change of a solution. change: the changed lines, before → after. source: the whole changed answer."""
+    """One small change of a solution.
+
+    change: the changed lines, before → after, or two statements that changed places: first ⇄ second.
+    source: the whole changed answer.
+    """
 
     exercise: str
     operator: str
@@ -488,7 +492,7 @@ def _module_run(
     empty_row: bool = False,
     same: bool = False,
 ) -> list[Tensor]:
-    """Build a module, give it weights by name, run it twice. Returns outputs, gradients and what must stay as it was."""
+    """Build a module, give it weights by name, run it twice. Returns outputs, what must stay as it was, gradients."""
     B, L_q, L_k, d, _ = size
     module = answer(*_arguments(exercise, size)).to(dtype).train(train)
     module.load_state_dict(_weights(exercise, d), strict=True)
@@ -690,6 +694,3 @@ def _torch_looks() -> dict[str, Look]:
 
     sizes = ((2, 5, 7, 24, 4), (3, 4, 4, 10, 2), (1, 1, 3, 6, 1))
     return {f"{size}, mask {masked}": partial(look, size, masked) for size in sizes for masked in (False, True)}
-
-
-ALL = tuple(exercise.name for exercise in EXERCISES)

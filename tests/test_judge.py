@@ -522,7 +522,8 @@ def test_an_exception_in_a_function_names_the_case_and_the_line() -> None:
         return q @ k.transpose(1, 2) / math.sqrt(width)
 
     verdict = verdict_on(attention_scores, "attention_scores")
-    assert not verdict.passed
+    assert ids(verdict) == ["raises"]  # there is no fused projection here that could be cut along the wrong axis
+    assert "With tensors of two axes" in repr(verdict)
     assert "_, _, width = q.shape" in repr(verdict)
 
 
@@ -709,11 +710,10 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "default dtype": (lambda: torch.set_default_dtype(torch.float64), torch.get_default_dtype),
     "gradients off": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled),
     "default device": (lambda: torch.set_default_device("meta"), torch.get_default_device),
-    "recursion limit": (lambda: sys.setrecursionlimit(sys.getrecursionlimit() + 10), sys.getrecursionlimit),
 }
 
 
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "recursion limit"])
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_changed_setting_is_put_back(name: str) -> None:
     change, read = SETTINGS[name]
     before = read()
@@ -734,8 +734,7 @@ def seed_all() -> None:
     random.seed(5)
 
 
-@pytest.mark.parametrize("deed", [lambda: None, draw_from_all, lambda: np.random.seed(0), lambda: random.seed(0)],
-                         ids=["right", "draws", "seeds numpy", "seeds random"])  # fmt: skip
+@pytest.mark.parametrize("deed", [lambda: None, draw_from_all, seed_all], ids=["nothing", "draws", "seeds"])
 def test_the_random_state_is_as_it_was(deed: Callable[[], Any]) -> None:
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     verdict_on(doing(deed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from helpers.judge.reading import section_about
 from helpers.judge.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _HEADS = {
 }
 _COLOURS = {"passed": "#1b7f4b", "not started": "#6b7280", "wrong": "#b45309", "error": "#b42318"}
 _LABELS = {"mistake": "Mistake", "observation": "Seen", "note": "Note"}
+_LOOK_AGAIN = "Look again at: {notebook}, section “{heading}”."
 _MOST_FINDINGS = 4  # never more than a screen
 
 
@@ -28,6 +30,7 @@ def text(verdict: Verdict) -> str:
         label = [f"{_LABELS[finding.severity]} [{finding.id}]"] if _is_named(finding) else []
         lines += ["", *label, f"  {finding.message}"]
         lines += [f"  Ask yourself: {finding.hint}"] if finding.hint else []
+        lines += [f"  {_look_again(finding)}"] if _look_again(finding) else []
     if verdict.details:
         lines += ["", *(f"  {line}" for line in verdict.details)]
     return "\n".join(lines)
@@ -42,6 +45,12 @@ def head(verdict: Verdict) -> str:
 
 def _is_named(finding: Finding) -> bool:
     return finding.id != "not-started"
+
+
+def _look_again(finding: Finding) -> str:
+    """Where the notebooks show what the finding is about."""
+    section = section_about(finding.id) if finding.severity != "note" else None
+    return _LOOK_AGAIN.format(notebook=section[0], heading=section[1]) if section else ""
 
 
 def _number(points: float) -> str:
@@ -75,6 +84,8 @@ def _finding_html(finding: Finding) -> str:
     rows.append(f"<div>{_with_code(finding.message)}</div>")
     if finding.hint:
         rows.append(f'<div style="margin-top:.2em"><em>Ask yourself:</em> {_with_code(finding.hint)}</div>')
+    if _look_again(finding):
+        rows.append(f'<div style="{small}">{escape(_look_again(finding))}</div>')
     return '<div style="margin-top:.6em">' + "".join(rows) + "</div>"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import ipywidgets
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,7 @@ from helpers.plots.cells import decimals, without_zero
 from helpers.plots.heatmaps import weights_panel
 from helpers.plots.inputs import array
 from helpers.plots.panels import arrange
-from helpers.widgets.explorer import Explorer, Shown, counting_button, few, names_for, one_sample, slider
+from helpers.widgets.explorer import Explorer, Shown, choice, counter, counting_button, names_for, one_sample, slider
 
 DRAWS = 4000  # for the mean
 
@@ -39,13 +38,10 @@ def explore_dropout(weights: Any = None, tokens: Any = None, *, rate: float = 0.
     table = one_sample(weights, "weights")
     keys = names_for(tokens, table.shape[1], "the keys")
     queries = keys if table.shape[0] == table.shape[1] else names_for(None, table.shape[0], "the queries")
-    number = ipywidgets.BoundedIntText(
-        description="draw number", value=1, min=1, max=999, style={"description_width": "initial"},
-        layout=ipywidgets.Layout(width="160px"),
-    )  # fmt: skip
+    number = counter("draw number", 999)
     controls = {
         "rate": slider("rate p", [(f"{each:g}", each) for each in rates], rate),
-        "mode": few("mode", ["train", "eval"], "train"),
+        "mode": choice("mode", ["train", "eval"], "train"),
         "draw": number,
     }
     return Explorer(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -14,8 +16,6 @@ import torch
 
 from helpers import note
 from helpers.plots import Picture
-
-DESCRIPTION_WIDTH = "initial"  # a label is never cut
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
     """Controls, one picture, and words; a changed control redraws the picture and writes the words anew.
 
     controls: name → control, each with a `value`; cells of a grid are among them
-    shown: what is on display now
+    words, description, picture_data: what is on display now; without a picture the description is empty
     Without a widget front end it shows its picture as PNG; in plain text its description and its words.
     """
 
@@ -62,14 +62,10 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
         self._asked = dict(controls)
         self._show = show
         self._busy = False
+        self.description, self.picture_data, self._png = "", {}, b""
         for control in self.controls.values():
             control.observe(lambda change: self.refresh(), names="value")
         self.refresh()
-
-    @property
-    def picture_data(self) -> Mapping[str, Any]:
-        """The numbers behind the picture."""
-        return self.shown.data
 
     def refresh(self) -> None:
         """Draw what the controls say now. The old picture stays until the new one is complete."""
@@ -77,26 +73,47 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
             return
         self._busy = True
         try:
-            self.shown = self._show(**{name: control.value for name, control in self._asked.items()})
+            with _collected_at_once():
+                self._draw()
         finally:
             self._busy = False
-        picture = self.shown.picture
+
+    def _draw(self) -> None:
+        shown = self._show(**{name: control.value for name, control in self._asked.items()})
+        self.words, self.picture_data, picture = shown.words, shown.data, shown.picture
+        self.description = "" if picture is None else picture.description
         self._png = b"" if picture is None else _png(picture)
         self._picture.value = "" if picture is None else _image(picture, self._png)
-        self._words.value = f'<div role="status">{"".join(note.paragraph(line) for line in self.shown.words)}</div>'
+        self._words.value = f'<div role="status">{"".join(note.paragraph(line) for line in self.words)}</div>'
 
     def __repr__(self) -> str:
-        picture = self.shown.picture
-        return "\n".join(([] if picture is None else [picture.description]) + list(self.shown.words))
+        return "\n".join(filter(None, (self.description, *self.words)))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         data = {**(super()._repr_mimebundle_(**kwargs) or {}), "text/plain": repr(self)}
-        if self.shown.picture is None:
+        if not self._png:
             data["text/html"] = self._words.value
             return data, {}
         # A front end takes the richest form that it can show: the widget, or this picture where there is none.
         data["image/png"] = base64.b64encode(self._png).decode("ascii")
-        return data, {"image/png": {"alt": self.shown.picture.description}}
+        return data, {"image/png": {"alt": self.description}}
+
+
+@contextmanager
+def _collected_at_once() -> Iterator[None]:
+    """Free a figure as soon as it is drawn.
+
+    A figure is full of cycles. Left to grow old, it makes Python search all objects of torch and matplotlib now and
+    then, and the picture stands still meanwhile. While it is young, only new objects are searched.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect(0)
+        if running:
+            gc.enable()
 
 
 def _png(picture: Picture) -> bytes:
@@ -123,47 +140,47 @@ def _image(picture: Picture, png: bytes) -> str:
 # ---- controls --------------------------------------------------------------------------------------------
 
 
-def _style() -> dict[str, str]:
-    return {"description_width": DESCRIPTION_WIDTH}
-
-
 def choice(label: str, options: Sequence[Any], value: Any) -> Any:
     """One of several, in a list that opens. options: values, or (text, value) pairs."""
-    layout = ipywidgets.Layout(width="max-content")
-    return ipywidgets.Dropdown(description=label, options=list(options), value=value, style=_style(), layout=layout)
-
-
-def few(label: str, options: Sequence[Any], value: Any) -> Any:
-    """One of two or three, side by side. options: values, or (text, value) pairs."""
-    layout = ipywidgets.Layout(width="max-content")
-    return ipywidgets.RadioButtons(
-        description=label, options=list(options), value=value, orientation="horizontal", style=_style(), layout=layout
-    )
+    return ipywidgets.Dropdown(options=list(options), value=value, **_look(label, "max-content"))
 
 
 def slider(label: str, options: Sequence[Any], value: Any) -> Any:
     """One of an ordered series. options: values, or (text, value) pairs."""
-    layout = ipywidgets.Layout(width="320px")
-    return ipywidgets.SelectionSlider(
-        description=label, options=list(options), value=value, style=_style(), layout=layout
-    )
+    return ipywidgets.SelectionSlider(options=list(options), value=value, **_look(label, "320px"))
 
 
-def tick(label: str, value: bool, *, tooltip: str | None = None) -> Any:
+def stepper(label: str, last: int) -> Any:
+    """A whole number from 1 to `last`, as a slider."""
+    return ipywidgets.IntSlider(value=1, min=1, max=last, **_look(label, "260px"))
+
+
+def counter(label: str, last: int) -> Any:
+    """A whole number from 1 to `last`, as a field."""
+    return ipywidgets.BoundedIntText(value=1, min=1, max=last, **_look(label, "160px"))
+
+
+def tick(label: str, value: bool, tooltip: str = "") -> Any:
     """Yes or no. A box without a label needs a tooltip: it is read aloud in its place."""
     layout = ipywidgets.Layout(width="max-content")
     return ipywidgets.Checkbox(description=label, value=value, indent=False, tooltip=tooltip, layout=layout)
 
 
-def counting_button(label: str, counter: Any, by: int) -> Any:
+def counting_button(label: str, counted: Any, by: int) -> Any:
     """A button that moves a control that holds a number; at its ends the control stays where it is."""
     button = ipywidgets.Button(description=label, layout=ipywidgets.Layout(width="max-content"))
 
     def move(_: Any) -> None:
-        counter.value = min(max(counter.value + by, counter.min), counter.max)
+        counted.value = min(max(counted.value + by, counted.min), counted.max)
 
     button.on_click(move)
     return button
+
+
+def _look(label: str, width: str) -> dict[str, Any]:
+    """A label that is never cut. Without a tooltip of its own it would get one that says "null"."""
+    layout, style = ipywidgets.Layout(width=width), {"description_width": "initial"}
+    return {"description": label, "tooltip": "", "layout": layout, "style": style}
 
 
 # ---- what comes in ---------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import ipywidgets
 import numpy as np
 import torch
 
@@ -16,7 +15,7 @@ from helpers.plots.cells import Labels, Panel, above, column_labels, draw, row_l
 from helpers.plots.heatmaps import scores_panel, weights_panel
 from helpers.plots.inputs import Array, array, visible
 from helpers.plots.panels import legible
-from helpers.widgets.explorer import Explorer, Shown, choice, counting_button, names_for, one_sample, tick
+from helpers.widgets.explorer import Explorer, Shown, choice, counting_button, names_for, one_sample, stepper, tick
 
 STEPS, MOST_KEYS, FEATURES = 5, 16, 4
 CELL_WIDTH, CELL_HEIGHT = 0.62, 0.28  # inches
@@ -61,10 +60,7 @@ def watch_formula(
     keys = names_for(tokens, len(k), "k")
     queries = keys if len(q) == len(k) else names_for(None, len(q), "q")
     may_look = torch.tensor(visible(mask, (len(q), len(k))))
-    step = ipywidgets.IntSlider(
-        description="step", value=1, min=1, max=STEPS, layout=ipywidgets.Layout(width="260px"),
-        style={"description_width": "initial"},
-    )  # fmt: skip
+    step = stepper("step", STEPS)
     controls = {"query": choice("query", [(name, i) for i, name in enumerate(queries)], query)}
     if mask is not None:
         controls["mask"] = tick("use the mask", True)

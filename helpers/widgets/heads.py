@@ -9,7 +9,7 @@ import torch
 
 from helpers.note import Note
 from helpers.plots import reshaping
-from helpers.widgets.explorer import Explorer, Shown, choice, few
+from helpers.widgets.explorer import Explorer, Shown, choice
 from helpers.words import yours
 
 LENGTH, D_MODEL = 3, 8  # three tokens, so that no length equals a number of heads
@@ -39,7 +39,7 @@ def explore_heads(split_heads: Split | None = None, merge_heads: Merge | None = 
     if merge_heads is not None:
         merges[YOURS] = merge_heads
     controls = {
-        "h": few("heads h", counts, h),
+        "h": choice("heads h", counts, h),
         "split": choice("split by", list(splits), list(splits)[-1] if split_heads else RIGHT),
         "merge": choice("merge by", list(merges), list(merges)[-1] if merge_heads else RIGHT),
     }

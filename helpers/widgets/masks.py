@@ -20,7 +20,7 @@ from helpers.plots.heatmaps import scores_panel, weights_panel
 from helpers.plots.inputs import array
 from helpers.plots.masks import share
 from helpers.plots.panels import arrange
-from helpers.widgets.explorer import Explorer, Shown, choice, few, names_for, one_sample, tick
+from helpers.widgets.explorer import Explorer, Shown, choice, names_for, one_sample, tick
 from helpers.words import yours
 
 CAUSAL, PADDING, BOTH, WINDOW, OWN = "causal", "padding", "causal and padding", "window of 3", "own clicks"
@@ -55,7 +55,7 @@ def explore_masks(module: Any = None, *, x: Any = None, tokens: Any = None, kind
     controls: dict[str, Any] = {
         "kind": choice("mask", KINDS, kind),
         "fill": choice("fill", list(FILLS.items()), -math.inf),
-        "dtype": few("dtype", list(DTYPES), "float32"),
+        "dtype": choice("dtype", list(DTYPES), "float32"),
     }
     weigh: Callable[..., Shown] = _demo_weights(sample) if module is None else _own_weights(module, sample)
     if module is not None:
@@ -90,8 +90,7 @@ class Grid:
         self.tokens = tokens
         pairs = [(i, j) for i in range(len(tokens)) for j in range(len(tokens))]
         self.cells = {
-            f"query {i}, key {j}": tick("", bool(mask[i, j]), tooltip=f"{tokens[i]} may look at {tokens[j]}")
-            for i, j in pairs
+            f"query {i}, key {j}": tick("", bool(mask[i, j]), f"{tokens[i]} may look at {tokens[j]}") for i, j in pairs
         }
         boxes = list(self.cells.values())
         parts = [ipywidgets.Label("may look at"), *(ipywidgets.Label(token) for token in tokens)]
@@ -179,6 +178,8 @@ def _leak_in_words(mask: torch.Tensor, leak: torch.Tensor) -> str:
         return f"{hidden} Every row is NaN: 0 divided by 0."
     most, mean = share(known.max().item()), share(known.mean().item())
     parts = f"{hidden} Leaked weight of a row: at most {most}, on average {mean}."
+    if known.max() == 0:
+        parts = f"{hidden} Leaked weight: 0, in every row."
     empty = int(leak.isnan().sum())
     return f"{parts} Rows of NaN, with nothing to look at: {empty}." if empty else parts
 

@@ -9,18 +9,19 @@ import torch
 
 from helpers.demo import BY_ROOT, BY_WIDTH, NO_SCALE
 from helpers.plots import look
+from helpers.plots.cells import decimals
 from helpers.plots.heatmaps import scores_panel, weights_panel
 from helpers.plots.inputs import array
 from helpers.plots.panels import arrange
-from helpers.widgets.explorer import Explorer, Shown, few, slider
+from helpers.widgets.explorer import Explorer, Shown, choice, slider
 
-LENGTH, WIDEST = 8, 4096
+LENGTH, WIDEST = 6, 4096
 
 
 def explore_scale(d: int = 64, *, seed: int = 0) -> Explorer:
     """Change the width and the scale; watch the weights become one-hot, or all equal.
 
-    Eight random queries meet eight random keys; all entries are independent, with mean 0 and variance 1.
+    Six random queries meet six random keys; all entries are independent, with mean 0 and variance 1.
 
     d: the width to begin with, a power of 2 up to 4096
     seed: of the local generator
@@ -34,7 +35,7 @@ def explore_scale(d: int = 64, *, seed: int = 0) -> Explorer:
     q, k = (torch.randn(LENGTH, WIDEST, generator=generator) for _ in range(2))
     controls = {
         "width": slider("width d", widths, d),
-        "scale": few("scale", [NO_SCALE, BY_ROOT, BY_WIDTH], BY_ROOT),
+        "scale": choice("scale", [NO_SCALE, BY_ROOT, BY_WIDTH], BY_ROOT),
     }
     return Explorer(controls, lambda width, scale: scaled(q[:, :width], k[:, :width], scale))
 
@@ -50,9 +51,12 @@ def scaled(q: torch.Tensor, k: torch.Tensor, scale: str) -> Shown:
     drawn = array(scores, "scores")
     panel = weights_panel(array(weights, "weights"), "weights")
     numbers = [str(i) for i in range(LENGTH)]
+    scores_drawn = replace(
+        scores_panel(drawn, f"scores, {scale}", look.signed_norm(drawn)), numbers=decimals(drawn, 1), short=None
+    )
     picture = arrange(
         [
-            scores_panel(drawn, f"scores, {scale}", look.signed_norm(drawn)),
+            scores_drawn,
             replace(panel, margin=[f"{value:.2f}" for value in entropies.tolist()], margin_title="entropy"),
         ],
         numbers,
@@ -62,7 +66,7 @@ def scaled(q: torch.Tensor, k: torch.Tensor, scale: str) -> Shown:
         choices=(2,),
     )
     words = (
-        f"Standard deviation of the scores: {spread:.2f}.",
+        f"Width {d}, {scale}. Standard deviation of the scores: {spread:.2f}.",
         f"Entropy of a row of weights, on average: {entropy:.2f} nats. All weights equal: {math.log(LENGTH):.2f}."
         " All weight on one key: 0.",
     )
