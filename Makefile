@@ -33,8 +33,9 @@ notebooks: $(INSTALLED)  ## run every notebook as shipped and save its outputs
 pictures: $(INSTALLED)-test  ## draw the pictures of README
 	$(PY) docs/pictures.py
 
-book: $(INSTALLED)  ## record the answer book from solutions/
+book: $(INSTALLED)  ## record the answer book, and the page of mistakes, from solutions/
 	$(PY) -m helpers.judge.record
+	$(PY) -m helpers.judge.matrix
 
 clean:  ## remove what was built; notebooks and progress stay
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache

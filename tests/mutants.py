@@ -41,6 +41,7 @@ class Mutant:
         return _run_cell(self.source, self.exercise, f"<mutant of {self.exercise}: {self.change}>")
 
 
+@lru_cache
 def mutants(exercise: str) -> list[Mutant]:
     """All mutants of a solution, in a fixed order, each once."""
     tree = _solution_tree(exercise)
@@ -142,14 +143,14 @@ def _is_name(node: Any) -> bool:
     )
 
 
-def _scopes(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef, list[str]]]:
-    """Each function with the names that belong to it: parameters, variables, attributes of self."""
-    every = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    attributes = [f"self.{n.attr}" for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _is_name(n)]
-    for function in every:
-        names = [argument.arg for argument in function.args.args if argument.arg != "self"]
-        names += [n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        yield function, list(dict.fromkeys(names + attributes))
+def _scopes(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef, dict[str, int]]]:
+    """Each function with its names (parameters, variables, attributes of self) and the line that binds each first."""
+    attributes = {f"self.{n.attr}": 0 for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _is_name(n)}
+    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
+        bound = [n for n in ast.walk(function) if _is_name(n) and isinstance(n.ctx, ast.Store)]
+        lines = {ast.unparse(n): n.lineno for n in sorted(bound, key=lambda n: n.lineno, reverse=True)}
+        parameters = {argument.arg: 0 for argument in function.args.args if argument.arg != "self"}
+        yield function, attributes | lines | parameters
 
 
 # ------------------------------------------------------------------------------------ the operators
@@ -164,7 +165,7 @@ def _mutated_sources(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
                 place.put(replacement)
                 yield operator, "", ast.unparse(tree)
                 place.put(node)
-        pairs = [("swap names", *pair) for pair in _name_pairs(function, set(names))]
+        pairs = [("swap names", *pair) for pair in _name_pairs(function, names)]
         pairs += [("swap statements", *pair) for pair in _neighbours(function)]
         for operator, first, second in pairs:
             one, two = first.node, second.node
@@ -176,12 +177,12 @@ def _mutated_sources(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
             second.put(two)
 
 
-def _replacements(node: Any, names: list[str], field: str) -> Iterator[tuple[str, ast.AST]]:
+def _replacements(node: Any, names: dict[str, int], field: str) -> Iterator[tuple[str, ast.AST]]:
     """Everything that may stand in the place of one node."""
     if isinstance(node, ast.stmt):
         yield from _instead_of_statement(node)
     if _is_name(node) and ast.unparse(node) in names:
-        yield from (("replace name", _code(name)) for name in names if name != ast.unparse(node))
+        yield from (("replace name", _code(name)) for name in _other_names(node, names))
     if _number(node) is not None and field != "defaults":
         yield from (("change number", _code(repr(other))) for other in _other_numbers(_number(node)))
     if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool)):
@@ -204,6 +205,12 @@ def _replacements(node: Any, names: list[str], field: str) -> Iterator[tuple[str
             yield "drop element", ast.Tuple(node.elts[:i] + node.elts[i + 1 :], ast.Load())
     if field == "test":
         yield "negate condition", ast.UnaryOp(ast.Not(), node)
+
+
+def _other_names(node: Any, names: dict[str, int]) -> list[str]:
+    """The names that may stand for this one. Those that are bound only later would raise, and teach nothing."""
+    reads = isinstance(node.ctx, ast.Load)
+    return [name for name, line in names.items() if name != ast.unparse(node) and (line < node.lineno or not reads)]
 
 
 def _code(text: str) -> ast.expr:
@@ -316,7 +323,7 @@ def _instead_of_comparison(node: ast.Compare) -> Iterator[tuple[str, ast.AST]]:
     yield "drop operand", node.comparators[0]
 
 
-def _name_pairs(function: ast.FunctionDef, names: set[str]) -> Iterator[tuple[_Place, _Place]]:
+def _name_pairs(function: ast.FunctionDef, names: dict[str, int]) -> Iterator[tuple[_Place, _Place]]:
     """Two names that stand in one statement, headers of loops and conditions included."""
     for statement in ast.walk(function):
         if not isinstance(statement, ast.stmt) or isinstance(statement, ast.FunctionDef):

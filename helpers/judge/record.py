@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from helpers import source
 from helpers.course import EXERCISES
 from helpers.judge import probes
 from helpers.judge.answer_book import ELSEWHERE, FOLDER, AnswerBook, agrees, fingerprint
@@ -21,6 +20,7 @@ from helpers.judge.observation import Observation
 from helpers.judge.observe import observe
 from helpers.judge.probes import CLASSES, FUNCTION_CALLS
 from helpers.judge.statistics import as_row, init_facts, inverted_dropout_facts
+from helpers.paths import SOLUTIONS
 
 _MODULES = {
     "00_start_here": "start_here",
@@ -49,16 +49,8 @@ def record() -> AnswerBook:
         _record_wrong(book, exercise, mistakes)
         if exercise in CLASSES:
             _record_pairs(book, exercise, mistakes)
-        book.blanks[exercise] = blank_of(solution_source(exercise))
+        book.blanks[exercise] = source.blank_of(source.without_imports(source.solution(exercise, SOLUTIONS) or ""))
     return book
-
-
-def solution_source(exercise: str) -> str:
-    notebook = next(e.notebook for e in EXERCISES if e.name == exercise)
-    module = importlib.import_module(f"solutions.{_MODULES[notebook]}")
-    source = Path(str(module.__file__)).read_text("utf-8")
-    node = next(n for n in ast.parse(source).body if getattr(n, "name", "") == exercise)
-    return ast.get_source_segment(source, node) or ""
 
 
 def _record_right(book: AnswerBook, exercise: str) -> None:
@@ -247,22 +239,6 @@ def _run_paired_cases(answer: Any, exercise: str) -> list[np.ndarray] | None:
 
     rows, raised = attempt(run)
     return None if raised else rows
-
-
-def blank_of(source: str) -> str:
-    """A solution with every function body replaced by its docstring and `raise NotImplementedError`."""
-    lines = source.split("\n")
-    tree = ast.parse(source)
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    for node in sorted(functions, key=lambda node: -node.lineno):
-        body = node.body
-        if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-            start = body[0].end_lineno or body[0].lineno
-        else:
-            start = body[0].lineno - 1
-        end = node.end_lineno or start
-        lines[start:end] = [" " * body[0].col_offset + "raise NotImplementedError"]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
         self._asked = dict(controls)
         self._show = show
         self._busy = False
-        self.description, self.picture_data, self._png = "", {}, b""
+        self.picture_data: Mapping[str, Any] = {}
         for control in self.controls.values():
             control.observe(lambda change: self.refresh(), names="value")
         self.refresh()

@@ -11,7 +11,7 @@ import torch
 
 from helpers import demo
 from helpers.plots import Picture, look
-from helpers.plots.cells import Labels, Panel, above, column_labels, draw, row_labels
+from helpers.plots.cells import Panel, above, column_labels, draw, row_labels
 from helpers.plots.heatmaps import scores_panel, weights_panel
 from helpers.plots.inputs import Array, array, visible
 from helpers.plots.panels import legible
@@ -146,18 +146,20 @@ def _drawn(way: Way, step: int, query: str, keys: list[str], hidden: Any) -> Pic
     description = f"The query “{query}” and its {len(keys)} keys after step {step} of {STEPS}: {TITLES[step - 1][3:]}."
     picture, top = Picture(description), 0.0
     for number, (panel, rows) in enumerate(_stations(way, step, query, hidden), start=1):
-        height = len(rows) * CELL_HEIGHT
+        height = len(panel.values) * CELL_HEIGHT
         axes = picture.place(0.0, top, width, height)
-        columns: Labels | None = column_labels(names, cell[0]) if number == 1 else None
-        draw(axes, panel, cell, row_labels(rows, CELL_HEIGHT), columns, names=("", "keys" if number == 1 else ""))
+        first = number == 1
+        columns = column_labels(names, cell[0]) if first else None
+        labels = row_labels(rows, CELL_HEIGHT) if rows else None
+        draw(axes, panel, cell, labels, columns, names=("", "keys" if first else ""))
         style = look.font([], look.LABEL, look.INK if number <= step else look.QUIET, bold=number == step)
-        above(axes, panel.title, picture.room_above(axes) if number == 1 else 0.0, style)
+        above(axes, panel.title, picture.room_above(axes) if first else 0.0, style)
         top += height + look.line_height(look.LABEL) + 0.12
     return picture.wrap(caption=note)
 
 
 def _stations(way: Way, step: int, query: str, hidden: Any) -> list[tuple[Panel, list[str]]]:
-    """The panel of every station and the labels of its rows."""
+    """The panel of every station and the labels of its rows; the first label serves the rows of one query."""
     rows = [array(x, "x")[None] for x in (way.scores, way.scaled, way.masked, way.weights)]  # (1, L_k) each
     norm = look.signed_norm(rows[0], rows[1])
     parts = array(way.weighted, "weighted").T[:FEATURES]  # (features, L_k)
@@ -169,7 +171,7 @@ def _stations(way: Way, step: int, query: str, hidden: Any) -> list[tuple[Panel,
         weights_panel(rows[3], TITLES[3], hide, sums=True),
         _contributions(parts, array(way.output, "output")[:FEATURES]),
     ]
-    labels = [[look.spelled(query)]] * 4 + [[f"feature {i}" for i in range(len(parts))]]
+    labels = [[look.spelled(query)], [], [], [], [f"feature {i}" for i in range(len(parts))]]
     shown = [panel if number <= step else _empty(panel) for number, panel in enumerate(panels, start=1)]
     return list(zip(shown, labels, strict=True))
 
