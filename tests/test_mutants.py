@@ -93,8 +93,8 @@ EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
                             "[mha.wq.bias, mha.wv.bias,", "[mha.wq.bias, mha.wo.bias,"),
     },
     "the name is not used again": {
-        "torch_attention": ("output, mha =", "output, q =", "output, k =", "output, v =", "output, mask =", "output, d_model =",
-                            "output, twin =", "output, blocked ="),
+        "torch_attention": ("output, mha =", "output, q =", "output, k =", "output, v =", "output, mask =",
+                            "output, d_model =", "output, twin =", "output, blocked ="),
     },
     "the statements do not depend on each other": {
         SELF: ("super().__init__() ⇄ self.hidden_dim",),

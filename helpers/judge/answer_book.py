@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 FOLDER = Path(__file__).parent / "recorded"
 VERSION = 1
+PAIRED = {"plain": ("main", "other sizes"), "masked": ("random mask",)}  # the cases on which pairs are recorded
 _ROWS = 12  # rows of an output that a fingerprint looks at
 ELSEWHERE = np.full(
     _ROWS + 1, -12344, np.float16
@@ -23,8 +24,9 @@ ELSEWHERE = np.full(
 class AnswerBook:
     """right[exercise][case]: full outputs. wrong[exercise][case]: one row of fingerprint per known wrong answer.
 
-    labels[exercise]: the names of those rows, `id#variant`. pairs: the same for two mistakes at once; the array
-    "which" (n, 2) there holds their places in labels.
+    labels[exercise]: the names of those rows, `id#variant`.
+    pairs[exercise]["plain"]: fingerprints of two mistakes at once in the formula, (cases, n, 13); "masked": of
+    one in the formula and one with the mask; "…/which" (n, 2): their places in labels.
     raised[exercise][case][label]: the exception's type and message, where a wrong answer raises.
     kinds[exercise][case]: "dtype" of the right output, "group", "tolerance" and "sizes"
     (B, L, d) of the case; in the order in which the cases are judged. words[id]: see `solutions/mistakes/catalogue.py`.
@@ -124,6 +126,8 @@ def fingerprint(output: np.ndarray) -> np.ndarray:
     Mixing over all features keeps a NaN visible and separates outputs that differ anywhere in a row.
     """
     rows = np.atleast_1d(output).astype(np.float64)
+    if rows.size == 0:
+        return np.full(_ROWS + 1, 12344, np.float16)
     rows = rows.reshape(-1, rows.shape[-1])
     chosen = np.unique(np.linspace(0, len(rows) - 1, _ROWS).astype(int))
     result = np.zeros(_ROWS + 1, np.float16)

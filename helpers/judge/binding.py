@@ -101,6 +101,11 @@ def _is_linear(module: nn.Module) -> bool:
     )
 
 
+def _belongs_to_norm(module: nn.Module, name: str) -> bool:
+    owner = module.get_submodule(name.rpartition(".")[0])
+    return "norm" in type(owner).__name__.lower()
+
+
 def find_units(module: nn.Module, d: int, h: int) -> tuple[list[Unit], list[str], list[str]]:
     """Read a module's parameters: (units, loose biases, parameters that fit nothing)."""
     parameters = dict(module.named_parameters())
@@ -123,7 +128,7 @@ def find_units(module: nn.Module, d: int, h: int) -> tuple[list[Unit], list[str]
             groups.setdefault(key, []).append(name)
         elif not flat and count in (d * d // h, 3 * d * d // h):
             groups.setdefault(re.sub(r"\d+", "*", name), []).append(name)
-        elif count in (d, 2 * d, 3 * d, 4 * d, d // h, 3 * d // h):
+        elif count in (d, 2 * d, 3 * d, 4 * d, d // h, 3 * d // h) and not _belongs_to_norm(module, name):
             loose.append(name)
         else:
             misfits.append(name)
@@ -234,7 +239,6 @@ def candidates(module: nn.Module, exercise: str, d: int, h: int) -> Iterator[Bin
     units, loose, misfits = find_units(module, d, h)
     needed = NEEDED[exercise]
     contract = _contract_roles(units, exercise)
-    loose_biases = _loose_bias_roles(loose, exercise)
     if contract is not None:
         assignments: list[dict[Unit, str]] = [contract]
     else:
@@ -243,7 +247,8 @@ def candidates(module: nn.Module, exercise: str, d: int, h: int) -> Iterator[Bin
     for assignment in assignments:
         for binding in _layouts(assignment, d, h, in_order=contract is not None and exercise != "MultiHeadAttention"):
             unbound = tuple(misfits + [u.key for u in units if u not in assignment])
-            yield replace(binding, loose_biases=loose_biases, contract=contract is not None, unbound=unbound)
+            biases = _loose_bias_roles(loose, module, binding, d)
+            yield replace(binding, loose_biases=biases, contract=contract is not None, unbound=unbound)
             count += 1
             if count >= _MOST_CANDIDATES:
                 return
@@ -335,13 +340,23 @@ def _heads_share_an_axis(axes: str, shape: tuple[int, ...], d: int, h: int) -> b
     return False
 
 
-def _loose_bias_roles(names: list[str], exercise: str) -> tuple[tuple[str, str], ...]:
-    """Bias parameters outside nn.Linear: by their names, else in the order of definition."""
-    told = [role_in_name(name) for name in names]
-    if all(told) and len(set(told)) == len(told):
-        return tuple(zip(names, told, strict=True))
-    rest = [role for role in NEEDED[exercise] if role not in told]
-    return tuple((name, role or (rest.pop(0) if rest else "")) for name, role in zip(names, told, strict=True))
+def _loose_bias_roles(names: list[str], module: nn.Module, binding: Binding, d: int) -> tuple[tuple[str, str], ...]:
+    """Bias parameters outside nn.Linear: by size, then by their names, else in the order of definition."""
+    parameters = dict(module.named_parameters())
+    open_roles = [p.roles for p in binding.placements if not p.unit.biases]
+    result = []
+    for name in sorted(names, key=lambda name: not role_in_name(name)):  # those whose names tell choose first
+        fitting = [roles for roles in open_roles if len(roles) * d == parameters[name].numel()]
+        told = role_in_name(name)
+        chosen = told if told in fitting else next(iter(fitting), "")
+        if chosen:
+            open_roles.remove(chosen)
+        elif parameters[name].numel() == 3 * d and {"q", "k", "v"} <= set(open_roles):
+            chosen = "qkv"  # three separate weights, one bias for all
+            open_roles = [roles for roles in open_roles if roles not in "qkv"]
+        result.append((name, chosen))
+    order = {name: i for i, name in enumerate(names)}
+    return tuple(sorted(result, key=lambda pair: order[pair[0]]))
 
 
 # --------------------------------------------------------------------------------------- index tensors
@@ -425,7 +440,7 @@ def _loose_bias_index(parameter: torch.Tensor, roles: str, binding: Binding, d: 
             index = index.reshape(h, d // h).T.flatten() if strided else index
         return index.reshape(parameter.shape)
     fused = next((p for p in binding.placements if len(p.roles) * d == parameter.numel()), None)
-    if fused is not None:
+    if fused is not None and fused.roles == roles:
         return _placed(fused, d, h)[1].reshape(parameter.shape)
     if parameter.numel() == 3 * d:
         starts = [offsets(d)[f"b_{role}"] + torch.arange(d) for role in "qkv"]

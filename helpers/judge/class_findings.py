@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from helpers.judge import phrases
-from helpers.judge.dossier import WIDTH, Dossier
+from helpers.judge.dossier import WIDTH, Dossier, same_output
 from helpers.judge.matching import telling_error
 from helpers.judge.naming import name_failures
 from helpers.judge.seen import describe
-from helpers.judge.statistics import dropout_problem, dropped_features
+from helpers.judge.statistics import dropout_problem, dropped_features, four_keys_dropped
 
-_RATE, _OTHER_RATE = 0.5, 0.2  # of the dropout probes
+_RATE, _OTHER_RATES = 0.5, (0.2, 0.8)  # of the dropout probes
 _NEEDED = {"SelfAttentionV1": "qkv", "SelfAttentionV2": "qkv", "SelfAttentionV3": "qkvo", "MultiHeadAttention": "qkvo"}
 
 
@@ -33,11 +33,12 @@ def judge_class(dossier: Dossier) -> None:
     if not dossier.failed:
         judge_gradients(dossier)
         _judge_structure(dossier)
-    if not dossier.fails_in("formula"):
-        if dossier.exercise != "SelfAttentionV3":
-            _judge_train_mode(dossier)
-        elif facts.get("repeatable", True):
+    if not dossier.fails_in("formula") and facts.get("repeatable", True):
+        if dossier.exercise == "SelfAttentionV3":
             _judge_dropout(dossier)
+        else:
+            _judge_dropout_not_asked(dossier)
+        _judge_train_mode(dossier)
     if dossier.exercise == "MultiHeadAttention":
         _judge_indivisible(dossier)
 
@@ -80,10 +81,10 @@ def _name_randomness(dossier: Dossier) -> None:
     dossier.mistake("dropout-always-on", "dropout", "dropout-built-in-forward" if on_weights else "dropout-on-context")
 
 
-def judge_gradients(dossier: Dossier) -> None:
-    """Gradients of every weight and input, against the right ones."""
+def judge_gradients(dossier: Dossier, prefix: str = "") -> None:
+    """Gradients of every weight and input, against the right ones. prefix: "train/" for those of train mode."""
     for case in ("main", "random mask"):
-        backward = dossier.facts["cases"].get(f"{case}/backward")
+        backward = dossier.facts["cases"].get(f"{prefix}{case}/backward")
         if backward is None:
             continue
         if backward.get("no_graph"):
@@ -98,18 +99,21 @@ def judge_gradients(dossier: Dossier) -> None:
             return
         for name in dossier.right:
             if name.startswith(f"{case}/"):
-                _judge_gradient(dossier, name)
+                _judge_gradient(dossier, name, prefix)
 
 
-def _judge_gradient(dossier: Dossier, name: str) -> None:
-    expected, yours = dossier.right[name], dossier.tensors.get(name)
+def _judge_gradient(dossier: Dossier, name: str, prefix: str) -> None:
+    expected, yours = dossier.right[name], dossier.tensors.get(prefix + name)
     if yours is None or yours.shape != expected.shape:
         return
     judged = _bound_entries(dossier) if name.endswith("/gradient") else np.ones_like(expected, bool)
     if np.isnan(yours[judged]).any():
         dossier.observe("gradient-nan", "gradients")
     elif np.any(np.abs(yours - expected)[judged] > 1e-4 + 1e-4 * np.abs(expected)[judged]):
-        dossier.mistake("graph-cut", "gradients")
+        if prefix:
+            dossier.observe("train-gradients", "gradients")
+        else:
+            dossier.mistake("graph-cut", "gradients")
 
 
 def _bound_entries(dossier: Dossier) -> np.ndarray:
@@ -129,17 +133,37 @@ def _judge_structure(dossier: Dossier) -> None:
         dossier.mistake("not-fused", "sizes")
 
 
-# ------------------------------------------------------------------------------------------------- dropout
+# -------------------------------------------------------------------------------------- train mode and dropout
+
+
+def _judge_train_mode(dossier: Dossier) -> None:
+    """At a dropout rate of 0 train mode must give what eval mode gives, outputs and gradients."""
+    if any(finding.severity != "note" for finding in dossier.findings):
+        return
+    for case in dossier.kinds:
+        facts, yours = dossier.facts["cases"].get(f"train/{case}"), dossier.tensors.get(f"train/{case}")
+        if facts is None:
+            continue
+        if "raised" in facts:
+            raised = facts["raised"]
+            dossier.observe("train-raises", "gradients", error=phrases.error_of(raised), line=phrases.line_of(raised))
+            return
+        if yours is None or not same_output(dossier, case, yours):
+            dossier.observe("train-numbers", dossier.part(case), when=phrases.case_words(case))
+            return
+    judge_gradients(dossier, "train/")
 
 
 def _judge_dropout(dossier: Dossier) -> None:
-    for case in ("dropout, one key", "dropout, many keys", "train, masked"):
+    for case in ("dropout, one key", "dropout, many keys", "dropout, four of seven keys", "train, masked"):
         raised = dossier.facts["cases"].get(case, {}).get("raised")
         if raised:
-            dossier.observe("train-raises", "dropout", error=phrases.error_of(raised), line=phrases.line_of(raised))
+            if not dossier.fails_in("mask"):
+                error, line = phrases.error_of(raised), phrases.line_of(raised)
+                dossier.observe("train-raises", "dropout", error=error, line=line)
             return
     problem = _dropout_problem(dossier)
-    if problem == "dropout-fails":
+    if problem in phrases.SENTENCES:
         dossier.observe(problem, "dropout")
     elif problem:
         dossier.mistake(problem, "dropout")
@@ -157,20 +181,22 @@ def _dropout_problem(dossier: Dossier) -> str:
     if alone and problem and any(not dropout_problem(array, None, _RATE, 1) for array in alone):
         dossier.note("more-dropout")
         return ""
-    fresh = dropout_problem(tensors.get("dropout, other rate"), None, _OTHER_RATE, 1)
+    if alone:
+        return problem
+    fresh = [dropout_problem(tensors.get(f"dropout, rate {rate}"), None, rate, 1) for rate in _OTHER_RATES]
     if problem:
-        return "dropout-lost-after-eval" if problem == "dropout-unused" and not fresh else problem
-    if len(alone) > 1:
-        return ""
-    later = tensors.get("dropout, after eval")
-    if fresh:
-        return fresh
-    if dropout_problem(later, None, _RATE, 1):
+        return "dropout-lost-after-eval" if problem == "dropout-unused" and not any(fresh) else problem
+    if any(fresh):
+        return next(filter(None, fresh))
+    if dropout_problem(tensors.get("dropout, after eval"), None, _RATE, 1):
         return "dropout-lost-after-eval"
-    if not acts_with_mask:
+    if not acts_with_mask and not dossier.fails_in("mask"):
         return "dropout-unused"
-    seeded = one is not None and later is not None and np.array_equal(one, later)
-    return "dropout-same-every-time" if seeded else ""
+    again = tensors.get("dropout, one key again")
+    if one is not None and again is not None and np.array_equal(one, again):
+        return "dropout-same-every-time"
+    four = tensors.get("dropout, four of seven keys")
+    return "dropout-with-mask" if not dossier.fails_in("mask") and not four_keys_dropped(four, _RATE) else ""
 
 
 def _differs(a: np.ndarray | None, b: np.ndarray) -> bool:
@@ -183,18 +209,16 @@ def _leaks_in_train_mode(dossier: Dossier) -> bool:
     return before is not None and after is not None and _differs(before[:, :-1], after[:, :-1])
 
 
-def _judge_train_mode(dossier: Dossier) -> None:
-    """Train mode where the contract has no dropout: it may be there, but not wrong."""
-    raised = dossier.facts["cases"].get("train mode", {}).get("raised")
-    if raised:
-        dossier.observe("train-raises", "gradients", error=phrases.error_of(raised), line=phrases.line_of(raised))
+def _judge_dropout_not_asked(dossier: Dossier) -> None:
+    """Where the contract has no dropout it may be there, but not wrong."""
+    one, train, main = (dossier.tensors.get(case) for case in ("dropout, one key", "train mode", "main"))
+    if one is None or train is None or main is None:
         return
-    one, train = dossier.tensors.get("dropout, one key"), dossier.tensors.get("train mode")
-    if one is None or not dossier.facts.get("repeatable", True):
+    if train.shape != main.shape:
+        dossier.observe("train-numbers", "gradients", when=phrases.case_words("main"))
         return
     problem = dropout_problem(one, None, _RATE, dossier.h)
-    on_output = train is not None and dropped_features(train, dossier.right["main"], _RATE)
-    if not problem or on_output or dossier.facts["dropouts"] > 1:
+    if not problem or dropped_features(train, dossier.right["main"], _RATE) or dossier.facts["dropouts"] > 1:
         dossier.note("dropout-not-asked")
     elif problem in dossier.book.words and dossier.facts["dropouts"]:
         dossier.mistake(problem, "gradients")
@@ -228,8 +252,11 @@ def add_notes(dossier: Dossier) -> None:
         dossier.note("weights-head-averaged")
     if facts["saved_buffers"]:
         dossier.note("mask-in-state-dict")
-    if facts["plain_tensors"]:
+    if "bool" in facts["plain_tensors"].values():
         dossier.note("mask-not-buffer")
+    rate = facts.get("default_rate")
+    if dossier.exercise == "SelfAttentionV3" and rate is not None and abs(rate - 0.1) > 1e-9:
+        dossier.note("default-rate", value=rate)
     _add_precision_notes(dossier)
 
 

@@ -165,8 +165,23 @@ def _close(dossier: Dossier, case: str, yours: np.ndarray, expected: np.ndarray)
     with np.errstate(invalid="ignore"):
         close = np.abs(yours - expected) <= absolute + relative * np.abs(expected)
     if dossier.group(case) == "empty rows":
-        close |= np.isnan(expected)  # a row with nothing to look at may hold anything
+        close |= np.isnan(expected) & _allowed_in_empty_rows(dossier, case, yours)
     return close
+
+
+def same_output(dossier: Dossier, case: str, yours: np.ndarray) -> bool:
+    """Is this the right output of a case? For runs of the case in another mode."""
+    expected = dossier.right[case]
+    return yours.shape == expected.shape and bool(_close(dossier, case, yours, expected).all())
+
+
+def _allowed_in_empty_rows(dossier: Dossier, case: str, yours: np.ndarray) -> np.ndarray:
+    """A row with nothing to look at may be NaN, zeros, or what a finite fill gives: the mean, or the plain softmax."""
+    allowed = np.isnan(yours) | (np.abs(yours) < 1e-5)
+    for name, other in dossier.right.items():
+        if name.startswith(f"{case}/"):
+            allowed |= np.abs(yours - other) <= 0.02 * (1 + np.abs(other))
+    return allowed
 
 
 def only_underflow(dossier: Dossier, case: str, yours: np.ndarray, expected: np.ndarray) -> bool:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.judge.answer_book import AnswerBook, agrees, fingerprint
+from helpers.judge.answer_book import PAIRED, AnswerBook, agrees, fingerprint
+
+_ENOUGH = 0.8  # of the failing cases: answers with the same mistake may still differ on odd sizes
 
 
 @dataclass(frozen=True)
@@ -18,10 +20,12 @@ class Match:
     twins: tuple[str, ...] = ()
 
 
-def same_numbers(book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray], failing: list[str]) -> Match | None:
+def same_numbers(
+    book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray], failing: list[str], wrong: set[str]
+) -> Match | None:
     """The known wrong answer whose numbers are those of the failing cases; else two at once.
 
-    outputs: what the answer gave, by case. failing: the ids of the cases that came out wrong, the important ones first.
+    outputs: what the answer gave, by case. failing: the cases to explain. wrong: all cases that are not right.
     """
     known = book.wrong.get(exercise, {})
     prints = {case: fingerprint(outputs[case]) for case in failing if case in known and case in outputs}
@@ -33,40 +37,20 @@ def same_numbers(book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray]
         return None
     labels = book.labels[exercise]
     agreement = np.stack([agrees(row, known[case]) for case, row in prints.items()])
-    agreement &= ~np.stack([_as_right(right, known, case) for case in prints]).all(axis=0)  # right on all: no reason
-    shares = agreement.mean(axis=0)
-    passing = [case for case in known if case in outputs and case in right and case not in failing]
-    elsewhere = [agrees(fingerprint(outputs[case]), known[case]) for case in passing]
-    also_right = np.stack(elsewhere).mean(axis=0) if passing else np.ones(len(labels))
-    best = np.flatnonzero(shares == 1)
-    if len(best) and (telling or also_right[best].max() == 1):
-        exact = [labels[i] for i in best if also_right[i] == 1]
-        return _match(exact or [labels[best[int(np.argmax(also_right[best]))]]])
-    if not telling:
-        return None
-    pair = _two_at_once(book, exercise, prints)
-    if pair is not None:
-        return pair
-    first = np.where(agreement[0] & (shares >= 0.3), shares + also_right / 10, -1)
-    return _match([labels[int(np.argmax(first))]]) if first.max() > 0 else None
+    explains = agreement.mean(axis=0) >= _ENOUGH
+    explains &= ~np.stack([_as_right(right, known, case) for case in prints]).all(axis=0)  # right on all: no reason
+    passing = [case for case in known if case in outputs and case in right and case not in wrong and case != "biased"]
+    for case in passing:  # where the answer is right, the mistake must be right
+        explains &= agrees(fingerprint(outputs[case]), known[case]) | _late_difference(case)
+    best = np.flatnonzero(explains)
+    if len(best):
+        return _match([labels[i] for i in sorted(best, key=lambda i: -agreement[:, i].mean())])
+    return _two_at_once(book, exercise, prints) if telling else None
 
 
-def second_mistake(
-    book: AnswerBook, exercise: str, first: str, outputs: dict[str, np.ndarray], masked: list[str]
-) -> str:
-    """The id of a mistake that, together with `first`, explains the masked cases which `first` alone does not."""
-    known = book.wrong[exercise]
-    prints = {case: fingerprint(outputs[case]) for case in masked if case in known and case in outputs}
-    alone = [i for i, label in enumerate(book.labels[exercise]) if label.split("#")[0] == first]
-    explained = [agrees(row, known[case][alone]).any() for case, row in prints.items()]
-    pairs = book.pairs.get(exercise, {})
-    if all(explained) or "random mask" not in prints or "random mask" not in pairs:
-        return ""
-    for hit in np.flatnonzero(agrees(prints["random mask"], pairs["random mask"])):
-        ids = [book.labels[exercise][i].split("#")[0] for i in pairs["which"][hit]]
-        if first in ids:
-            return ids[1 - ids.index(first)]
-    return ""
+def _late_difference(case: str) -> bool:
+    """Cases in which right answers differ by what they write into hidden places."""
+    return "empty row" in case or "large scores" in case
 
 
 def _looks_right(right: dict[str, np.ndarray], case: str, row: np.ndarray) -> bool:
@@ -80,20 +64,37 @@ def _as_right(right: dict[str, np.ndarray], known: dict[str, np.ndarray], case: 
 
 
 def _two_at_once(book: AnswerBook, exercise: str, prints: dict[str, np.ndarray]) -> Match | None:
-    known = [case for case in prints if case in book.pairs.get(exercise, {})]
-    if not known:
+    """Two mistakes in the plain formula. What a mask does as well is left to `second_mistake`."""
+    pairs = book.pairs.get(exercise, {})
+    if "plain" not in pairs or any(case not in prints for case in PAIRED["plain"]):
         return None
-    agreement = np.stack([agrees(prints[case], book.pairs[exercise][case]) for case in known])
-    both = np.flatnonzero(agreement.all(axis=0))
-    if not len(both):
-        return None
-    which = book.pairs[exercise]["which"][both[0]]
-    return Match(tuple(dict.fromkeys(book.labels[exercise][i].split("#")[0] for i in which)))
+    both = np.all([agrees(prints[case], rows) for case, rows in zip(PAIRED["plain"], pairs["plain"], strict=True)], 0)
+    for hit in np.flatnonzero(both):
+        return Match(tuple(dict.fromkeys(book.labels[exercise][i].split("#")[0] for i in pairs["plain/which"][hit])))
+    return None
+
+
+def second_mistake(
+    book: AnswerBook, exercise: str, first: str, outputs: dict[str, np.ndarray], masked: list[str]
+) -> str:
+    """The id of a mistake that, together with `first`, explains the masked cases which `first` alone does not."""
+    known = book.wrong[exercise]
+    prints = {case: fingerprint(outputs[case]) for case in masked if case in known and case in outputs}
+    alone = [i for i, label in enumerate(book.labels[exercise]) if label.split("#")[0] == first]
+    explained = [agrees(row, known[case][alone]).any() for case, row in prints.items()]
+    pairs = book.pairs.get(exercise, {})
+    if all(explained) or "random mask" not in prints or "masked" not in pairs:
+        return ""
+    for hit in np.flatnonzero(agrees(prints["random mask"], pairs["masked"][0])):
+        ids = [book.labels[exercise][i].split("#")[0] for i in pairs["masked/which"][hit]]
+        if first in ids:
+            return ids[1 - ids.index(first)]
+    return ""
 
 
 def _match(labels: list[str]) -> Match:
     ids = list(dict.fromkeys(label.split("#")[0] for label in labels))
-    return Match((ids[0],), tuple(ids[1:]))
+    return Match((ids[0],), tuple(ids[1:4]))
 
 
 def same_numbers_under_another_reading(
@@ -124,6 +125,6 @@ def same_error(book: AnswerBook, exercise: str, case: str, error: str, outputs: 
     ids = set()
     for label, raised in book.raised.get(exercise, {}).get(case, {}).items():
         i = labels.index(label)
-        if raised == error and all(agrees(row, known[name][i : i + 1])[0] for name, row in ran.items()):
+        if raised == error[: len(raised)] and all(agrees(row, known[name][i : i + 1])[0] for name, row in ran.items()):
             ids.add(label.split("#")[0])
     return ids.pop() if len(ids) == 1 else ""

@@ -18,6 +18,7 @@ from helpers.judge.properties import every_hidden_key_leaks
 _PLAIN = ("formula", "sizes", "property", "number")  # cases without a mask
 # Sizes that stand in no probe: when one of them shows up, it comes from the learner's own code.
 _FOREIGN_SIZES = (16, 32, 50, 64, 100, 128, 256, 512, 768, 1000, 1024, 2048)
+_WIDTHS_OF_MAIN = (1, 2, 4, 5, 6, 7, 10, 14, 24, 28, 30, 35, 42, 48, 72, 96)
 _PROBE_SIZES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 14, 18, 20, 24, 28, 30, 35, 40, 48, 56, 72, 96, 120, 168, 240, 336)
 
 
@@ -44,11 +45,12 @@ def _by_numbers(dossier: Dossier) -> bool:
     """The plain cases first: what a mask does cannot be told before the formula is right."""
     outputs = {case: dossier.tensors[case] for case in dossier.right if case in dossier.tensors}
     wrong = [result.case for result in dossier.failed if result.outcome in ("numbers", "shape")]
+    not_right = {result.case for result in dossier.results if result.outcome != "right"}
     for groups in (_PLAIN, ("mask", "forms"), ("low", "large", "large mask", "empty rows")):
         cases = [case for case in wrong if dossier.group(case) in groups]
         if len(cases) > 1 and not _has_all_biases(dossier):
             cases = [case for case in cases if case != "biased"]  # recorded with a bias in every layer
-        match = same_numbers(dossier.book, dossier.exercise, outputs, cases) if cases else None
+        match = same_numbers(dossier.book, dossier.exercise, outputs, cases, not_right) if cases else None
         if match is None and "main" in cases and "candidates" in dossier.tensors:
             match = same_numbers_under_another_reading(dossier.book, dossier.exercise, dossier.tensors["candidates"])
         if match is None:
@@ -101,7 +103,7 @@ def _name_of_shapes(dossier: Dossier, message: str, group: str) -> str:
         return "mask-not-unsqueezed" if group == "mask" and "broadcast" in message else ""
     numbers = [int(number) for number in re.findall(r"\d+", message)]
     product = re.search(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)", message)
-    if product and int(product[1]) not in _PROBE_SIZES:
+    if product and dossier.is_class and product[2] == str(WIDTH) and int(product[1]) not in _WIDTHS_OF_MAIN:
         return "notebook-global"
     if any(number in _FOREIGN_SIZES for number in numbers):
         return "fixed-length-mask" if "must match the size" in message else "fixed-head-size"
@@ -136,8 +138,10 @@ def _by_sizes(dossier: Dossier) -> bool:
     main, failing = sizes.get("main"), {result.case for result in dossier.failed}
     if main is None or "main" in failing:
         return False
-    best, name = 0.49, ""
-    for axis, id in ((2, "fixed-head-size"), (0, "batch-hard-coded"), (1, "batch-hard-coded")):
+    raised = all(result.outcome in ("raised", "shape") for result in dossier.failed)
+    best, name = (0.49, "") if raised else (0.99, "")
+    names = ((2, "fixed-head-size"), (0, "batch-hard-coded"), (1, "batch-hard-coded"))
+    for axis, id in names if raised else names[:1]:
         others = {case for case, size in sizes.items() if size[axis] != main[axis]}
         if failing <= others and len(failing) / len(others) > best:
             best, name = len(failing) / len(others), id

@@ -153,34 +153,39 @@ class _ClassRun(_Run):
         if isinstance(loaded, Raised):
             self.facts["cases"][case.id] = {"raised": vars(loaded)}
             return
+        self._run_on(loaded, case, case.id, gradients)
+
+    def _run_on(self, loaded: Loaded, case: Case, name: str, gradients: bool) -> None:
+        """Run a case on a module in whatever mode it is, and write it down under `name`."""
         loaded.load(probes.flat_weights(case.d, case.weights))
         inputs = _fresh(case.inputs, gradients)
         mask = _copied(case.mask)
         with torch.set_grad_enabled(gradients):
             value, raised = attempt(lambda: self.call(loaded.module, inputs, mask))
-        output = self.record(case.id, value, raised)
+        output = self.record(name, value, raised)
         given = list(zip(inputs, case.inputs, strict=True))
         given += [(mask, case.mask)] if mask is not None and case.mask is not None else []
         if any(not torch.equal(now, before) for now, before in given):
-            self.facts.setdefault("edited_inputs", []).append(case.id)
+            self.facts.setdefault("edited_inputs", []).append(name)
         if gradients and output is not None:
-            self._backward(case, loaded, inputs, output)
+            self._backward(name, case.d, loaded, inputs, output)
 
-    def _backward(self, case: Case, loaded: Loaded, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+    def _backward(
+        self, name: str, d: int, loaded: Loaded, inputs: tuple[torch.Tensor, ...], output: torch.Tensor
+    ) -> None:
         """Send a fixed gradient back and write down what arrives at the weights and inputs."""
         if not output.requires_grad:
-            self.facts["cases"][f"{case.id}/backward"] = {"no_graph": True}
+            self.facts["cases"][f"{name}/backward"] = {"no_graph": True}
             return
         loaded.module.zero_grad()
         direction = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).reshape(output.shape)
         _, raised = attempt(lambda: output.backward(direction))
-        self.facts["cases"][f"{case.id}/backward"] = {"raised": vars(raised)} if raised else {}
+        self.facts["cases"][f"{name}/backward"] = {"raised": vars(raised)} if raised else {}
         if raised is None:
-            size = len(probes.flat_weights(case.d, "plain"))
-            self.tensors[f"{case.id}/gradient"] = _array(loaded.gradients(size))
+            self.tensors[f"{name}/gradient"] = _array(loaded.gradients(len(probes.flat_weights(d, "plain"))))
             for i, x in enumerate(inputs):
                 gradient = torch.zeros_like(x) if x.grad is None else x.grad
-                self.tensors[f"{case.id}/input gradient {i}"] = _array(gradient)
+                self.tensors[f"{name}/input gradient {i}"] = _array(gradient)
 
     # -- the order of events
 
@@ -192,10 +197,11 @@ class _ClassRun(_Run):
             self.run(case, gradients=case.id in ("main", "random mask"))
         self._bind_loose_biases()
         self._run_again()
+        self._run_train_mode()
         if self.exercise == "SelfAttentionV3":
             self._run_dropout()
         else:
-            self._run_in_train_mode()
+            self._run_dropout_not_asked()
         if self.exercise == "MultiHeadAttention":
             self._build_indivisible()
         self._look_for_notes()
@@ -264,9 +270,16 @@ class _ClassRun(_Run):
             "shapes": {name: list(parameter.shape) for name, parameter in module.named_parameters()},
             "unregistered": _unregistered(module, registered),
             "saved_buffers": [
-                n for n, b in module.state_dict().items() if b.dim() >= 2 and n not in self._names(module)
+                name
+                for name, buffer in module.state_dict().items()
+                if name not in self._names(module) and buffer.dim() >= 2 and buffer.shape[-1] == buffer.shape[-2]
             ],
-            "plain_tensors": [n for n, t in vars(module).items() if isinstance(t, torch.Tensor) and t.dim() >= 2],
+            "plain_tensors": {
+                name: str(tensor.dtype).removeprefix("torch.")
+                for name, tensor in vars(module).items()
+                if isinstance(tensor, torch.Tensor) and tensor.dim() >= 2
+            },
+            "default_rate": _default_rate(self.answer),
             "dropouts": sum(isinstance(child, nn.Dropout) for child in module.modules()),
         }
 
@@ -368,18 +381,39 @@ class _ClassRun(_Run):
             value, raised = attempt(lambda: self.call(loaded.module, _fresh(inputs), _copied(mask)))
         self.record(case, value, raised)
 
-    # -- dropout
+    # -- train mode and dropout
+
+    def _run_train_mode(self) -> None:
+        """Train mode at a dropout rate of 0: the same outputs and gradients as in eval mode."""
+        cases = {case.id: case for case in probes.class_cases(self.exercise) if case.id in probes.TRAIN_CASES}
+        modules: dict[tuple[int, int], Loaded | Raised] = {}
+        for case in cases.values():
+            sizes = (case.d, case.h)
+            if sizes not in modules:
+                modules[sizes] = self._load_new(*sizes, rate=0.0, train=True)
+            loaded = modules[sizes]
+            if isinstance(loaded, Raised):
+                self.facts["cases"][f"train/{case.id}"] = {"raised": vars(loaded)}
+                continue
+            for layer in loaded.module.modules():
+                if isinstance(layer, nn.Dropout):
+                    layer.p = 0.0
+            self._run_on(loaded, case, f"train/{case.id}", gradients=case.id in ("main", "random mask"))
 
     def _run_dropout(self) -> None:
+        """Dropout on the weights of stage 3, with values that are all 1."""
         loaded = self.loaded(self.main.d, self.main.h)
         if isinstance(loaded, Raised):
             return
         one = probes.dropout_inputs(self.exercise, 64, 1)
         many = probes.dropout_inputs(self.exercise, 32, 7)
+        first_four = (torch.arange(7) < 4).expand(32, 1, 7)
         module = loaded.module.train()
         torch.manual_seed(0)
-        self._rerun(loaded, "dropout, one key", one, "dropout")
+        for case in ("dropout, one key", "dropout, one key again"):
+            self._rerun(loaded, case, one, "dropout")
         self._rerun(loaded, "dropout, many keys", many, "dropout")
+        self._rerun(loaded, "dropout, four of seven keys", many, "dropout", first_four)
         self._run_train_masked(loaded)
         if self.facts["dropouts"] > 1:
             self._run_dropouts_alone(loaded, one)
@@ -388,9 +422,10 @@ class _ClassRun(_Run):
         module.train()
         self._rerun(loaded, "dropout, after eval", one, "dropout")
         module.eval()
-        other = self._load_new(self.main.d, self.main.h, probes.OTHER_DROPOUT_RATE, train=True)
-        if not isinstance(other, Raised):
-            self._rerun(other, "dropout, other rate", one, "dropout")
+        for rate in probes.OTHER_DROPOUT_RATES:
+            other = self._load_new(self.main.d, self.main.h, rate, train=True)
+            if not isinstance(other, Raised):
+                self._rerun(other, f"dropout, rate {rate}", one, "dropout")
 
     def _run_train_masked(self, loaded: Loaded) -> None:
         """Two runs with the same random numbers, the last token changed: may an earlier position notice?"""
@@ -413,8 +448,8 @@ class _ClassRun(_Run):
         for layer, rate in zip(layers, rates, strict=True):
             layer.p = rate
 
-    def _run_in_train_mode(self) -> None:
-        """For the classes whose contract has no dropout: train mode should change nothing."""
+    def _run_dropout_not_asked(self) -> None:
+        """For the classes whose contract has no dropout: where does it fall, if there is any?"""
         loaded = self.loaded(self.main.d, self.main.h)
         if isinstance(loaded, Raised):
             return
@@ -495,6 +530,16 @@ def _parameters(function: Any) -> list[str]:
         return []
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [name for name, parameter in signature.parameters.items() if parameter.kind not in kinds]
+
+
+def _default_rate(answer: Any) -> float | None:
+    """The default of the constructor's dropout rate, if it has one."""
+    try:
+        parameters = inspect.signature(answer).parameters
+    except (TypeError, ValueError):
+        return None
+    defaults = [p.default for name, p in parameters.items() if "drop" in name.lower()]
+    return float(defaults[0]) if defaults and isinstance(defaults[0], int | float) else None
 
 
 def _mask_name(module: nn.Module, inputs: int) -> str | None:

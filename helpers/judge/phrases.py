@@ -61,7 +61,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Go through the formula step by step and compare each with your line.",
     ),
     "rows-do-not-sum-to-one": (
-        "Averaging equal values should give that value, and your output is {value} times it: "
+        "When all values are equal, their number should not matter, and with your code it does: "
         "the weights of a query do not sum to 1.",
         "What do your weights add up to?",
     ),
@@ -116,6 +116,24 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "In train mode the outputs are not what dropout on the weights gives.",
         "For one key with value 1, which outputs are possible at a rate of one half?",
     ),
+    "train-numbers": (
+        "{when}, train mode gives other numbers than eval mode, although nothing is dropped.",
+        "What in your code depends on self.training?",
+    ),
+    "train-gradients": (
+        "The output is right, and in train mode the gradients are not.",
+        "Can the loss still reach your first layer while you train?",
+    ),
+    "dropout-with-mask": (
+        "With a mask, dropout is not what it is without one.",
+        "Does a weight take the same way with and without a mask?",
+    ),
+    "empty-row-other": (
+        "A query that may look at nothing should receive NaN, zeros or the mean of the values, and with your code it "
+        "receives something else.",
+        "What does your code do with a row that has no visible key?",
+    ),
+    "default-rate": ("The default of the dropout rate is {value}; the exercise has 0.1.", ""),
     "train-leaks": (
         "In train mode an earlier position changes when a hidden token is changed.",
         "In which order do mask, softmax and dropout come?",
@@ -214,6 +232,14 @@ CASE_WORDS: dict[str, str] = {
     "int64 mask": "With a mask of integers",
     "uint8 mask": "With a mask of uint8",
     "float mask": "With a mask of floats",
+    "int32 mask": "With a mask of int32",
+    "first sample without padding": "With a padding mask that hides nothing of the first sample",
+    "mask, one sample": "With a padding mask and a single sample",
+    "per head, for all samples": "With a mask per head that all samples share",
+    "2-D mask, as many samples as tokens": "With a mask of two axes and as many samples as tokens",
+    "many samples": "With many samples",
+    "self, longer": "With a longer sequence as q, k and v",
+    "eight heads": "With eight heads",
     "keep-all mask": "With a mask that shows everything",
     "one mask for all samples": "With one mask for all samples",
     "mask, as many samples as tokens": "With a mask and as many samples as tokens",

@@ -160,6 +160,7 @@ def _self_cases(masked: bool) -> tuple[Case, ...]:
         Case("as many samples as tokens", "sizes", 24, 1, (_tokens(7, 5, 5, 24),)),
         Case("not contiguous", "sizes", 24, 1, (_tokens(8, 5, 2, 24).transpose(0, 1),)),
         Case("large scores", "large", 24, 1, (10 * x,), tolerance=2e-3),
+        Case("many samples", "sizes", 24, 1, (_tokens(10, 9, 3, 24),)),
         Case("equal tokens", "property", 24, 1, (x[:, :1].repeat(1, 5, 1),)),
         Case("one of the equal tokens", "property", 24, 1, (x[:, :1],)),
         Case("other sample changed", "property", 24, 1, (other,)),
@@ -187,7 +188,12 @@ def _self_cases(masked: bool) -> tuple[Case, ...]:
             Case("uint8 mask", "mask", 24, 1, (x,), _keep(24, 2, 5, 5).to(torch.uint8)),
             Case("float mask", "mask", 24, 1, (x,), _keep(25, 2, 5, 5).float()),
             Case("keep-all mask", "mask", 24, 1, (x,), torch.ones(5, 5, dtype=torch.bool)),
+            Case("int32 mask", "mask", 24, 1, (x,), _keep(28, 2, 5, 5).int()),
             Case("one mask for all samples", "mask", 24, 1, (x,), random[:1]),
+            Case("first sample without padding", "mask", 24, 1, (x,), _padding((5, 3), 5)[:, None]),
+            Case("mask, one sample", "mask", 24, 1, (x[:1],), _padding((3,), 5)[:, None]),
+            Case("mask, one entry", "mask", 24, 1, (x,), torch.ones(1, 1, dtype=torch.bool)),
+            Case("2-D mask, as many samples as tokens", "mask", 24, 1, (_tokens(7, 5, 5, 24),), _keep(29, 5, 5)),
             Case("mask, as many samples as tokens", "mask", 24, 1, (_tokens(7, 5, 5, 24),), square[:, None]),
             Case("mask, other sizes", "mask", 10, 1, (_tokens(4, 3, 7, 10),), _keep(22, 3, 7, 7)),
             Case("mask, one token", "mask", 24, 1, (_tokens(5, 1, 1, 24),), torch.ones(1, 1, dtype=torch.bool)),
@@ -229,6 +235,9 @@ def _cross_cases() -> tuple[Case, ...]:
         Case("more queries than keys", "sizes", 24, 4, (_tokens(62, 2, 8, 24), k, v)),
         Case("not contiguous", "sizes", 24, 4, tuple(t.mT.contiguous().mT for t in (q, k, v))),
         Case("large scores", "large", 24, 4, (10 * q, 10 * k, 10 * v), tolerance=2e-3),
+        Case("many samples", "sizes", 24, 4, (_tokens(67, 9, 3, 24), _tokens(68, 9, 4, 24), _tokens(69, 9, 4, 24))),
+        Case("self, longer", "sizes", 24, 4, (_tokens(70, 2, 9, 24),) * 3),
+        Case("eight heads", "sizes", 16, 8, (_tokens(75, 2, 3, 16), _tokens(76, 2, 5, 16), _tokens(77, 2, 5, 16))),
         Case("equal tokens", "property", 24, 4, (q, k, v[:, :1].repeat(1, 7, 1))),
         Case("one of the equal tokens", "property", 24, 4, (q, k[:, :1], v[:, :1])),
         Case("other sample changed", "property", 24, 4, (q, other_k, other_v)),
@@ -243,6 +252,11 @@ def _cross_cases() -> tuple[Case, ...]:
         Case("int64 mask", "mask", 24, 4, (q, k, v), _keep(35, 2, 1, 5, 7).long()),
         Case("uint8 mask", "mask", 24, 4, (q, k, v), _keep(36, 2, 1, 5, 7).to(torch.uint8)),
         Case("float mask", "mask", 24, 4, (q, k, v), _keep(37, 2, 1, 5, 7).float()),
+        Case("int32 mask", "mask", 24, 4, (q, k, v), _keep(40, 2, 1, 5, 7).int()),
+        Case("first sample without padding", "mask", 24, 4, (q, k, v), _padding((7, 4), 7)[:, None, None]),
+        Case("mask, one sample", "mask", 24, 4, (q[:1], k[:1], v[:1]), _padding((3,), 7)[:, None, None]),
+        Case("per head, for all samples", "mask", 24, 4, (q, k, v), _keep(43, 1, 4, 5, 7)),
+        Case("2-D mask, as many samples as tokens", "mask", 24, 4, (_tokens(63, 5, 5, 24),) * 3, _keep(44, 5, 5)),
         Case("keep-all mask", "mask", 24, 4, (q, k, v), torch.ones(5, 7, dtype=torch.bool)),
         Case("mask, as many samples as heads", "mask", 24, 4, four, _padding((2, 7, 3, 5), 7)[:, None, None]),
         Case("mask, as many samples as tokens", "mask", 24, 4, (_tokens(63, 5, 5, 24),) * 3, _keep(33, 5, 1, 5, 5)),
@@ -263,7 +277,13 @@ def _cross_cases() -> tuple[Case, ...]:
 # ------------------------------------------------------------------- dropout, notes, odd constructions
 
 DROPOUT_RATE = 0.5
-OTHER_DROPOUT_RATE = 0.2
+OTHER_DROPOUT_RATES = (0.2, 0.8)
+
+# Run in train mode at a dropout rate of 0, where the outputs must be those of eval mode.
+TRAIN_CASES = (
+    "main", "self", "other sizes", "large scores", "causal mask", "random mask", "padding mask", "mask per head",
+    "2-D mask", "3-D mask", "int64 mask", "keep-all mask", "one mask for all samples",
+)  # fmt: skip
 
 
 def dropout_inputs(exercise: str, samples: int, length: int) -> tuple[torch.Tensor, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from helpers import source
 from helpers.course import EXERCISES
 from helpers.judge import probes
-from helpers.judge.answer_book import ELSEWHERE, FOLDER, AnswerBook, agrees, fingerprint
+from helpers.judge.answer_book import ELSEWHERE, FOLDER, PAIRED, AnswerBook, agrees, fingerprint
 from helpers.judge.binding import Loaded, candidates, index_tensors
 from helpers.judge.guard import attempt
 from helpers.judge.observation import Observation
@@ -29,7 +30,6 @@ _MODULES = {
     "03_self_attention_v3": "self_attention_v3",
     "04_multi_head_attention": "multi_head_attention",
 }
-_PAIRED_CASES = ("main", "random mask")
 
 
 def solution(exercise: str) -> Any:
@@ -72,6 +72,12 @@ def _record_right(book: AnswerBook, exercise: str) -> None:
         }
         for case in cases
     }
+    for call in FUNCTION_CALLS.get(exercise, ()):
+        if call.group == "empty rows":
+            scores, mask = call.make()
+            right |= {f"{call.id}/{fill:g}": _added(scores, mask, fill).softmax(-1).numpy() for fill in _FILLS}
+    if exercise in probes.MASKED:
+        right |= _empty_rows_with_fills(exercise)
     if exercise in CLASSES:
         right |= _biased_patterns(exercise)
         if exercise == "MultiHeadAttention":
@@ -118,6 +124,28 @@ def _biased_patterns(exercise: str) -> dict[str, np.ndarray]:
     return results
 
 
+# A finite fill gives a row with nothing to look at a softmax over the rounded scores: the mean, when it is large.
+_FILLS = (-1e4, -1e6, -1e7, -1e8, -1e9)
+
+
+def _added(scores: torch.Tensor, mask: torch.Tensor, fill: float) -> torch.Tensor:
+    return scores + fill * (mask == 0).to(scores.dtype)
+
+
+def _empty_rows_with_fills(exercise: str) -> dict[str, np.ndarray]:
+    """What an additive mask of each size gives on the case with empty rows."""
+    steps = importlib.import_module("solutions.mistakes.steps")
+    case = next(c for c in probes.class_cases(exercise) if c.id == "empty rows")
+    results = {}
+    for fill in _FILLS:
+        hide = {"hide": lambda self, scores, keep, fill=fill: _added(scores, keep, fill)}
+        loaded = _loaded(type(exercise, (steps.STAGES[exercise],), hide), exercise)
+        loaded.load(probes.flat_weights(case.d, "plain"))
+        with torch.no_grad():
+            results[f"empty rows/{fill:g}"] = loaded.module(*case.inputs, case.mask).numpy()
+    return results
+
+
 def _outputs_of_single_heads(exercise: str, case_id: str) -> np.ndarray:
     """What each head alone brings to the output of a case: (h, B, L_q, d)."""
     case = next(c for c in probes.class_cases(exercise) if c.id == case_id)
@@ -133,12 +161,12 @@ def _outputs_of_single_heads(exercise: str, case_id: str) -> np.ndarray:
     return np.stack(outputs)
 
 
-def _loaded(answer: Any, exercise: str) -> Loaded:
-    """An answer built at the sizes of the main case, ready to take the probe weights."""
+def _loaded(answer: Any, exercise: str, d: int = 0, h: int = 0) -> Loaded:
+    """An answer of the contract's names, built at the given sizes (else the main ones), ready for the probe weights."""
     main = probes.class_cases(exercise)[0]
-    module = answer(main.d, main.h) if exercise == "MultiHeadAttention" else answer(main.d)
-    binding = next(candidates(module, exercise, main.d, main.h))
-    return Loaded(module.eval(), index_tensors(binding, module, main.d, main.h))
+    d, h = d or main.d, h or main.h
+    module = answer(d, h) if exercise == "MultiHeadAttention" else answer(d)
+    return Loaded(module.eval(), index_tensors(next(candidates(module, exercise, d, h)), module, d, h))
 
 
 def _record_wrong(book: AnswerBook, exercise: str, mistakes: Any) -> None:
@@ -163,10 +191,11 @@ def _record_wrong(book: AnswerBook, exercise: str, mistakes: Any) -> None:
         for case, facts in observation.facts["cases"].items():
             if "raised" in facts:
                 error = facts["raised"]
-                book.raised[exercise].setdefault(case, {})[label] = f"{error['type']}: {error['message']}"
+                if not case.startswith("train"):
+                    book.raised[exercise].setdefault(case, {})[label] = f"{error['type']}: {error['message'][:200]}"
         if "raised" in observation.facts:
             error = observation.facts["raised"]
-            book.raised[exercise].setdefault("main", {})[label] = f"{error['type']}: {error['message']}"
+            book.raised[exercise].setdefault("main", {})[label] = f"{error['type']}: {error['message'][:200]}"
     if exercise in ("inverted_dropout", "init_attention_weights"):
         facts_of = inverted_dropout_facts if exercise == "inverted_dropout" else init_facts
         given = book.right[exercise]["given/main"]
@@ -179,66 +208,58 @@ def _row(observation: Observation, case: str) -> np.ndarray:
 
 
 def _record_pairs(book: AnswerBook, exercise: str, mistakes: Any) -> None:
-    """Two mistakes at once, where they replace different steps."""
+    """Two mistakes at once: two in the plain formula, or one there and one with the mask."""
     steps = importlib.import_module("solutions.mistakes.steps")
-    variants = [v for v in mistakes.VARIANTS if exercise in v.exercises and _changes_numbers(book, exercise, v.label)]
-    which, rows = [], []
-    for a, b in itertools.combinations(variants, 2):
-        if a.id == b.id or set(a.steps) & set(b.steps):
-            continue
-        outputs = _run_paired_cases(steps.build(exercise, a, b), exercise)
-        if outputs is not None and not _like_one_alone(book, exercise, outputs, a.label, b.label):
-            which.append([book.labels[exercise].index(label) for label in (a.label, b.label)])
-            rows.append(outputs)
-    cases = [case for case in _PAIRED_CASES if case in book.right[exercise]]
-    if rows:
-        book.pairs[exercise] = {case: np.stack([row[i] for row in rows]) for i, case in enumerate(cases)}
-        book.pairs[exercise]["which"] = np.array(which, np.int16)
+    labels = book.labels[exercise]
+    variants = [v for v in mistakes.VARIANTS if exercise in v.exercises and not v.twin]
+    plain = [v for v in variants if _changes(book, exercise, v.label, "main")]
+    masked = [v for v in variants if v not in plain and _changes(book, exercise, v.label, "random mask")]
+    kinds = {"plain": itertools.combinations(plain, 2), "masked": itertools.product(plain, masked)}
+    book.pairs[exercise] = {}
+    for kind, pairs in kinds.items():
+        which, rows = [], []
+        for a, b in pairs:
+            if a.id == b.id or set(a.steps) & set(b.steps):
+                continue
+            outputs, raised = attempt(partial(_paired_outputs, steps.build(exercise, a, b), exercise, PAIRED[kind]))
+            numbers = [labels.index(a.label), labels.index(b.label)]
+            if raised is None and not _like_one_alone(book, exercise, PAIRED[kind], outputs, numbers):
+                which.append(numbers)
+                rows.append(np.stack(outputs))
+        if rows:
+            book.pairs[exercise][kind] = np.stack(rows, axis=1)  # (cases, pairs, numbers of a fingerprint)
+            book.pairs[exercise][f"{kind}/which"] = np.array(which, np.int16)
 
 
-def _like_one_alone(book: AnswerBook, exercise: str, outputs: list[np.ndarray], *labels: str) -> bool:
+def _changes(book: AnswerBook, exercise: str, label: str, case: str) -> bool:
+    """Does the mistake change this case, without failing on it?"""
+    if case not in book.right[exercise]:
+        return False
+    row = book.wrong[exercise][case][book.labels[exercise].index(label)]
+    right = fingerprint(book.right[exercise][case])
+    return not agrees(right, row[None])[0] and row[0] != ELSEWHERE[0] and row[-1] == right[-1]
+
+
+def _like_one_alone(
+    book: AnswerBook, exercise: str, cases: tuple[str, ...], outputs: list[np.ndarray], numbers: list[int]
+) -> bool:
     """Does one of the two mistakes hide the other?"""
-    cases = [case for case in _PAIRED_CASES if case in book.right[exercise]]
-    rows = [book.labels[exercise].index(label) for label in labels]
+    wrong = book.wrong[exercise]
     return any(
-        all(agrees(row, book.wrong[exercise][case][i : i + 1])[0] for row, case in zip(outputs, cases, strict=True))
-        for i in rows
+        all(agrees(row, wrong[case][i][None])[0] for row, case in zip(outputs, cases, strict=True)) for i in numbers
     )
 
 
-def _changes_numbers(book: AnswerBook, exercise: str, label: str) -> bool:
-    """Does the mistake change the paired cases, in shapes that are right?"""
-    i = book.labels[exercise].index(label)
-    for case in _PAIRED_CASES:
-        if case in book.right[exercise]:
-            row = book.wrong[exercise][case][i]
-            if (
-                not np.array_equal(row, fingerprint(book.right[exercise][case]), equal_nan=True)
-                and row[0] != ELSEWHERE[0]
-            ):
-                return True
-    return False
-
-
-def _run_paired_cases(answer: Any, exercise: str) -> list[np.ndarray] | None:
-    """Fingerprints of the paired cases, or None where the answer fails on one."""
-
-    def run() -> list[np.ndarray]:
-        loaded = _loaded(answer, exercise)
-        loaded.load(probes.flat_weights(probes.class_cases(exercise)[0].d, "plain"))
-        rows = []
+def _paired_outputs(answer: Any, exercise: str, cases: tuple[str, ...]) -> list[np.ndarray]:
+    """Fingerprints of an answer's outputs on some cases. Raises whatever the answer raises."""
+    rows = []
+    for case in (case for case in probes.class_cases(exercise) if case.id in cases):
+        loaded = _loaded(answer, exercise, case.d, case.h)
+        loaded.load(probes.flat_weights(case.d, "plain"))
+        mask = () if case.mask is None else (case.mask,)
         with torch.no_grad():
-            for case in probes.class_cases(exercise):
-                if case.id in _PAIRED_CASES:
-                    extra = () if case.mask is None else (case.mask,)
-                    output = loaded.module(*(x.clone() for x in case.inputs), *extra).numpy()
-                    if output.shape != tuple(case.inputs[0].shape):
-                        raise ValueError("another shape")
-                    rows.append(fingerprint(output))
-        return rows
-
-    rows, raised = attempt(run)
-    return None if raised else rows
+            rows.append(fingerprint(loaded.module(*(x.clone() for x in case.inputs), *mask).numpy()))
+    return rows
 
 
 if __name__ == "__main__":

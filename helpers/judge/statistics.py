@@ -128,7 +128,7 @@ def dropout_problem(
     if np.allclose(kept, 1, atol=1e-4):
         mean = 1.0 if many_keys is None else float(np.nanmean(many_keys))
         return "dropout-renormalised" if abs(mean - 1) < 0.1 else "dropout-no-rescale"
-    if abs(kept[0] - 1 / rate) < 1e-3 and abs(rate - 0.5) > 0.01:
+    if abs(dropped - (1 - rate)) < 0.2 and abs(rate - 0.5) > 0.1:
         return "dropout-keeps-rate"
     far_from_rate = abs(dropped - rate) > 5 * math.sqrt(rate * (1 - rate) / len(values))
     if not np.allclose(kept, 1 / (1 - rate), atol=1e-3) or far_from_rate:
@@ -141,10 +141,23 @@ def dropout_problem(
         return "dropout-shared-by-queries"
     kept_keys = rows * many_keys.shape[1] * (1 - rate)  # each key brings 1 / (L * (1 - rate)), or nothing
     whole = np.allclose(kept_keys, np.round(kept_keys), atol=1e-3)
-    return "" if whole and abs(rows.mean() - 1) < 0.15 else "dropout-renormalised"
+    if np.allclose(rows[rows != 0], 1, atol=1e-3):
+        return "dropout-renormalised"
+    return "" if whole and abs(rows.mean() - 1) < 0.15 else "dropout-fails"
+
+
+def four_keys_dropped(output: np.ndarray | None, rate: float) -> bool:
+    """Is this dropout on four visible keys of value 1? output: (samples, L, d); each key brings 1 / (4 (1 - rate))."""
+    if output is None or not np.isfinite(output).all() or np.abs(output - output[..., :1]).max() > 1e-4:
+        return False
+    kept_keys = output[..., 0] * 4 * (1 - rate)
+    whole = np.allclose(kept_keys, np.round(kept_keys), atol=1e-3)
+    return whole and set(np.round(kept_keys).astype(int).flatten()) == {0, 1, 2, 3, 4}
 
 
 def dropped_features(train: np.ndarray, evaluated: np.ndarray, rate: float) -> bool:
     """True when every number in train mode is 0 or its eval value / (1 - rate): dropout on the output itself."""
+    if train.shape != evaluated.shape:
+        return False
     kept = np.abs(train - evaluated / (1 - rate)) <= 1e-4
     return bool(np.all(kept | (train == 0)))

@@ -13,7 +13,7 @@ from helpers import demo, mask_demo
 from helpers.plots import Picture
 from helpers.plots.cells import decimals, without_zero
 from helpers.plots.heatmaps import weights_panel
-from helpers.plots.inputs import array
+from helpers.plots.inputs import array, check_weights, visible
 from helpers.plots.panels import arrange
 from helpers.widgets.explorer import Explorer, Shown, choice, counter, counting_button, names_for, one_sample, slider
 
@@ -36,6 +36,7 @@ def explore_dropout(weights: Any = None, tokens: Any = None, *, rate: float = 0.
         to_query, to_key, _ = demo.projections()
         weights, tokens = demo.attention_weights(to_query(x), to_key(x)), own if tokens is None else tokens
     table = one_sample(weights, "weights")
+    check_weights(array(table, "weights"), visible(None, (len(table), table.shape[1])))
     keys = names_for(tokens, table.shape[1], "the keys")
     queries = keys if table.shape[0] == table.shape[1] else names_for(None, table.shape[0], "the queries")
     number = counter("draw number", 999)

@@ -141,8 +141,14 @@ def _image(picture: Picture, png: bytes) -> str:
 
 
 def choice(label: str, options: Sequence[Any], value: Any) -> Any:
-    """One of several, in a list that opens. options: values, or (text, value) pairs."""
-    return ipywidgets.Dropdown(options=list(options), value=value, **_look(label, "max-content"))
+    """One of several, side by side. options: values, or (text, value) pairs.
+
+    No list that opens: JupyterLab takes the arrow keys away from it.
+    """
+    row = {"display": "flex", "flex_flow": "row wrap", "align_items": "baseline", "grid_gap": "0 10px"}
+    return ipywidgets.RadioButtons(
+        options=list(options), value=value, orientation="horizontal", **_look(label, "auto", **row)
+    )
 
 
 def slider(label: str, options: Sequence[Any], value: Any) -> Any:
@@ -177,10 +183,10 @@ def counting_button(label: str, counted: Any, by: int) -> Any:
     return button
 
 
-def _look(label: str, width: str) -> dict[str, Any]:
+def _look(label: str, width: str, **layout: str) -> dict[str, Any]:
     """A label that is never cut. Without a tooltip of its own it would get one that says "null"."""
-    layout, style = ipywidgets.Layout(width=width), {"description_width": "initial"}
-    return {"description": label, "tooltip": "", "layout": layout, "style": style}
+    style = {"description_width": "initial"}
+    return {"description": label, "tooltip": "", "layout": ipywidgets.Layout(width=width, **layout), "style": style}
 
 
 # ---- what comes in ---------------------------------------------------------------------------------------

@@ -106,8 +106,10 @@ def _step_in_words(way: Way, step: int, query: str, keys: list[str], d: int, hid
     """What the step does, and what to see in the picture."""
     best, most = keys[int(way.scores.argmax())], way.scores.max().item()
     heavy, weight = keys[int(way.weights.nan_to_num(0).argmax())], way.weights.max().item()
-    total = way.masked.exp().sum().item()
+    total = way.masked.double().exp().sum().item()
     width = way.weighted.shape[-1]
+    if step >= 4 and not way.weights.isfinite().all():
+        return f"Step {step} of 5. Every key is hidden from “{query}”.", "The softmax divides 0 by 0: all is NaN."
     sentences = {
         1: (
             f"Step 1 of 5, scores. The query of “{query}” meets every key: one dot product of {d} features each.",

@@ -60,7 +60,7 @@ def cut(split: Split, merge: Merge, h: int) -> Shown:
     back = torch.equal(merged, x)
     words = []
     if right:
-        words.append(f"Right: each head has {D_MODEL // h} features of all {LENGTH} tokens.")
+        words.append(f"Right: each head sees all {LENGTH} tokens, with d_k = {D_MODEL} / {h} = {D_MODEL // h}.")
         if h == 1:
             words.append("With one head, view alone is right too: a test with h = 1 cannot find the mistake.")
     else:

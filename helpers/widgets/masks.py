@@ -211,7 +211,8 @@ def watched(module: Any, x: torch.Tensor, mask: torch.Tensor, names: list[str]) 
         weights = weights[0]  # the only sample; the only head
     draw: Callable[..., Any] = heads if weights.dim() == 3 else attention_heatmap
     leak = leaked(weights, mask)  # (L,) or (h, L)
-    words = ("The weights inside your own code. Look at the hatched cells.", _leak_in_words(mask, leak))
+    kind = str(x.dtype).removeprefix("torch.")
+    words = (f"The weights inside your own code, in {kind}. Look at the hatched cells.", _leak_in_words(mask, leak))
     return Shown(words, draw(weights, names, mask=mask), {"mask": mask, "weights": weights, "leaked": leak})
 
 

@@ -27,6 +27,7 @@ class Variant:
     label: str
     steps: dict[str, Callable[..., Any]]
     exercises: tuple[str, ...]
+    twin: bool = False  # the same mistake with another fill
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,15 @@ def mistake(id: str, exercises: tuple[str, ...] = ALL) -> Callable[[Any], Any]:
             steps = {thing.__name__: thing}
         _add(id, steps, exercises)
         if "read_mask" in steps and "hide" not in steps:  # the numbers depend on what is written into hidden places
-            _add(id, steps | {"hide": _hide_with_a_large_number}, exercises)
+            _add(id, steps | {"hide": _hide_with_a_large_number}, exercises, twin=True)
         return thing
 
     return register
 
 
-def _add(id: str, steps: dict[str, Callable[..., Any]], exercises: tuple[str, ...]) -> None:
+def _add(id: str, steps: dict[str, Callable[..., Any]], exercises: tuple[str, ...], twin: bool = False) -> None:
     number = sum(variant.id == id for variant in VARIANTS) + 1
-    VARIANTS.append(Variant(id, f"{id}#{number}", steps, exercises))
+    VARIANTS.append(Variant(id, f"{id}#{number}", steps, exercises, twin))
 
 
 def _hide_with_a_large_number(self: Any, scores: Any, keep: Any) -> Any:

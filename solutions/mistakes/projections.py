@@ -236,6 +236,10 @@ def project(self, x_q, x_k, x_v):
     return q, k, q
 
 
+for _name, _order in (("q-uses-wv", (2, 1, 2)), ("k-uses-wv", (0, 2, 2)), ("one-projection-for-all", (0, 0, 0))):
+    mistake(_name, FUSED)(_fused_in_order(_order))
+
+
 @mistake("split-wrong-axis", FUSED)
 def project(self, x_q, x_k, x_v):
     q, k, v = self.proj(x_q).chunk(3)
