@@ -410,8 +410,8 @@ class _ClassRun(_Run):
         first_four = (torch.arange(7) < 4).expand(32, 1, 7)
         module = loaded.module.train()
         torch.manual_seed(0)
-        for case in ("dropout, one key", "dropout, one key again"):
-            self._rerun(loaded, case, one, "dropout")
+        self._run_dropped_gradient(loaded, one)
+        self._rerun(loaded, "dropout, one key again", one, "dropout")
         self._rerun(loaded, "dropout, many keys", many, "dropout")
         self._rerun(loaded, "dropout, four of seven keys", many, "dropout", first_four)
         self._run_train_masked(loaded)
@@ -426,6 +426,17 @@ class _ClassRun(_Run):
             other = self._load_new(self.main.d, self.main.h, rate, train=True)
             if not isinstance(other, Raised):
                 self._rerun(other, f"dropout, rate {rate}", one, "dropout")
+
+    def _run_dropped_gradient(self, loaded: Loaded, inputs: tuple[torch.Tensor, ...]) -> None:
+        """Dropout on one key, with the gradient of the sum of all outputs."""
+        loaded.load(probes.flat_weights(self.main.d, "dropout"))
+        given = _fresh(inputs, gradients=True)
+        value, raised = attempt(lambda: self.call(loaded.module, given, None))
+        output = self.record("dropout, one key", value, raised)
+        if output is not None and output.requires_grad and attempt(lambda: output.sum().backward())[1] is None:
+            gradient = given[0].grad
+            if gradient is not None:
+                self.tensors["dropout, one key/input gradient 0"] = _array(gradient)
 
     def _run_train_masked(self, loaded: Loaded) -> None:
         """Two runs with the same random numbers, the last token changed: may an earlier position notice?"""

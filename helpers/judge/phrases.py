@@ -120,10 +120,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{when}, train mode gives other numbers than eval mode, although nothing is dropped.",
         "What in your code depends on self.training?",
     ),
-    "train-gradients": (
-        "The output is right, and in train mode the gradients are not.",
-        "Can the loss still reach your first layer while you train?",
-    ),
     "dropout-with-mask": (
         "With a mask, dropout is not what it is without one.",
         "Does a weight take the same way with and without a mask?",
@@ -237,6 +233,7 @@ CASE_WORDS: dict[str, str] = {
     "mask, one sample": "With a padding mask and a single sample",
     "per head, for all samples": "With a mask per head that all samples share",
     "2-D mask, as many samples as tokens": "With a mask of two axes and as many samples as tokens",
+    "four samples": "With four samples",
     "many samples": "With many samples",
     "self, longer": "With a longer sequence as q, k and v",
     "eight heads": "With eight heads",

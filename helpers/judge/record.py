@@ -180,7 +180,7 @@ def _record_wrong(book: AnswerBook, exercise: str, mistakes: Any) -> None:
     else:
         of_this = [w for w in mistakes.WRONG_FUNCTIONS if w.exercise == exercise]
         answers = [(f"{w.id}#{n}", w.function) for n, w in enumerate(of_this, 1)]
-    observations = [(label, observe(answer, exercise)) for label, answer in answers]
+    observations = [(label, observe(answer, exercise, book.key(exercise))) for label, answer in answers]
     book.labels[exercise] = [label for label, _ in observations]
     cases = [case for case in book.right[exercise] if "/" not in case]
     book.raised[exercise] = {}

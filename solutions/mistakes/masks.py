@@ -275,3 +275,24 @@ class NaiveExponentialsTimesMask:
             exponentials = exponentials * self.keep
             del self.keep
         return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@mistake("additive-read-as-binary", MASKED)
+class AddsFloatMasks:
+    """Bool and integer masks are read well; a float mask is added."""
+
+    def read_mask(self, mask, scores):
+        return mask
+
+    def hide(self, scores, keep):
+        return scores + keep if keep.is_floating_point() else scores.masked_fill(keep == 0, float("-inf"))
+
+
+@mistake("mask-inverted", MASKED)
+def read_mask(self, mask, scores):
+    return ~mask if mask.dtype == torch.bool else mask != 0
+
+
+@mistake("mask-inverted", MASKED)
+def read_mask(self, mask, scores):
+    return mask if mask.dtype == torch.bool else mask == 0
