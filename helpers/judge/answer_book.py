@@ -59,24 +59,28 @@ class AnswerBook:
             "blanks": self.blanks,
         }
         (folder / "book.json").write_text(json.dumps(text, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        for file in folder.iterdir():
+            file.chmod(0o644)  # safetensors writes for the owner alone
 
     @classmethod
     def read(cls, folder: Path = FOLDER) -> AnswerBook:
         """Read what `save` wrote. Raises FileNotFoundError or ValueError in words."""
+        for name in ("book.json", "right.safetensors", "wrong.safetensors"):
+            if not (folder / name).is_file():
+                raise FileNotFoundError(
+                    f"The answer book is not complete: {name} is missing in {folder}. Get it back with `git checkout`."
+                )
         try:
             text: dict[str, Any] = json.loads((folder / "book.json").read_text("utf-8"))
             right, wrong = load_file(folder / "right.safetensors"), load_file(folder / "wrong.safetensors")
-        except FileNotFoundError as missing:
-            raise FileNotFoundError(
-                f"The answer book is not complete: {missing.filename} is missing. Get it back with `git checkout`."
-            ) from None
+            version = text.pop("version", None)
+            if version == VERSION:
+                pairs = {n.removeprefix("pairs/"): array for n, array in wrong.items() if n.startswith("pairs/")}
+                plain = {n: array for n, array in wrong.items() if not n.startswith("pairs/")}
+                return cls(_nested(right), _nested(plain), _nested(pairs), **text)
         except Exception as problem:
             raise ValueError(f"The answer book in {folder} cannot be read: {problem}") from problem
-        if text.pop("version", None) != VERSION:
-            raise ValueError(f"The answer book in {folder} has another version. Record it again with `make book`.")
-        pairs = {name.removeprefix("pairs/"): array for name, array in wrong.items() if name.startswith("pairs/")}
-        plain = {name: array for name, array in wrong.items() if not name.startswith("pairs/")}
-        return cls(_nested(right), _nested(plain), _nested(pairs), **text)
+        raise ValueError(f"The answer book in {folder} has version {version}. Record it again with `make book`.")
 
     def words_for(self, id: str, exercise: str) -> dict[str, str]:
         """The words for a mistake; an exercise may have its own, under `id@exercise`."""

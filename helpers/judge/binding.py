@@ -480,9 +480,9 @@ class Loaded:
     def gradients(self, size: int) -> torch.Tensor:
         """The parameters' gradients, brought into the order of the flat vector; NaN where nothing is bound."""
         parameters = dict(self.module.named_parameters())
-        result = torch.full((size,), float("nan"))
+        result = torch.full((size,), float("nan"), dtype=torch.float32)
         for name, index in self.index.items():
             gradient = parameters[name].grad
-            value = torch.zeros(index.shape) if gradient is None else gradient.detach().float()
+            value = torch.zeros(index.shape, dtype=torch.float32) if gradient is None else gradient.detach().float()
             result[index.flatten()] = value.flatten()
         return result

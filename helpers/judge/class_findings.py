@@ -91,7 +91,7 @@ def judge_gradients(dossier: Dossier, prefix: str = "") -> None:
             dossier.mistake("graph-cut", "gradients")
             return
         if "raised" in backward:
-            id = telling_error(dossier.book, backward["raised"]["message"])
+            id = telling_error(dossier.book, dossier.exercise, backward["raised"]["message"])
             if id:
                 dossier.mistake(id, "gradients")
             else:

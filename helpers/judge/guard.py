@@ -6,6 +6,8 @@ import builtins
 import contextlib
 import io
 import linecache
+import math
+import random
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -23,15 +26,9 @@ _OURS = (
     sysconfig.get_paths()["stdlib"],
 )
 _PATCHABLE = (
-    torch,
-    torch.nn,
-    torch.nn.functional,
-    torch.nn.init,
-    torch.Tensor,
-    torch.nn.Module,
-    torch.nn.Linear,
-    builtins,
-)
+    *(builtins, math, torch, torch.nn, torch.nn.functional, torch.nn.init),
+    *(torch.Tensor, torch.nn.Module, torch.nn.Linear, torch.nn.Dropout),
+)  # what an answer might replace, and what is put back after it
 _PRINT_LIMIT = 20_000  # characters kept of what an answer prints
 
 
@@ -51,7 +48,11 @@ class Raised:
     @classmethod
     def of(cls, error: BaseException) -> Raised:
         where, line, number = _last_own_line(error.__traceback__)
-        return cls(type(error).__name__, str(error)[:600], where, line, number)
+        try:
+            message = str(error)[:600]
+        except Exception:  # an exception that cannot tell what it is
+            message = ""
+        return cls(type(error).__name__, message, where, line, number)
 
 
 def _last_own_line(traceback: TracebackType | None) -> tuple[str, str, int]:
@@ -81,7 +82,10 @@ def attempt(call: Callable[[], Any]) -> tuple[Any, Raised | None]:
 
 
 class _Limited(io.StringIO):
-    """Keeps the first characters that are printed and forgets the rest."""
+    """Keeps the first characters that are printed and forgets the rest; cannot be closed."""
+
+    def close(self) -> None:
+        pass
 
     def write(self, text: str) -> int:
         room = _PRINT_LIMIT - self.tell()
@@ -94,25 +98,36 @@ def guarded() -> Iterator[io.StringIO]:
     """Silence prints and warnings; put back the random state, the defaults of torch and patched functions."""
     printed = _Limited()
     kept = [dict(vars(owner)) for owner in _PATCHABLE]
-    dtype, grad, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
+    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
+    python_random, numpy_random = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
+        _set_defaults(torch.float32, torch.device("cpu"), 1)  # small tensors: more threads only wait for each other
         with (
             contextlib.redirect_stdout(printed),
             contextlib.redirect_stderr(printed),
             warnings.catch_warnings(),
             torch.random.fork_rng(devices=[]),
+            torch.inference_mode(False),
+            torch.autocast("cpu", enabled=False),
             torch.enable_grad(),
         ):
             warnings.simplefilter("ignore")
-            torch.set_default_dtype(torch.float32)
             yield printed
     finally:
         for owner, before in zip(_PATCHABLE, kept, strict=True):
             _restore(owner, before)
+        _set_defaults(dtype, device, threads)
+        random.setstate(python_random)
+        np.random.set_state(numpy_random)  # noqa: NPY002
+
+
+def _set_defaults(dtype: torch.dtype, device: torch.device, threads: int) -> None:
+    if torch.get_default_dtype() != dtype:
         torch.set_default_dtype(dtype)
-        torch.set_grad_enabled(grad)
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
+    if torch.get_default_device() != device:
+        torch.set_default_device(device)
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
 
 
 def _restore(owner: Any, before: dict[str, Any]) -> None:
@@ -123,7 +138,7 @@ def _restore(owner: Any, before: dict[str, Any]) -> None:
         if after.get(name) is not value:
             setattr(owner, name, value)
     for name in [name for name in after if name not in before]:
-        if callable(after[name]) and not name.startswith("_"):
+        if callable(after[name]) and (isinstance(owner, type) or not name.startswith("_")):
             delattr(owner, name)
 
 

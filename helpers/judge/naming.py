@@ -89,7 +89,7 @@ def _by_error(dossier: Dossier, raised: list[CaseResult]) -> bool:
 def name_of_error(dossier: Dossier, kind: str, message: str, case: str) -> str:
     """The id of the mistake behind an exception, or ""."""
     return (
-        telling_error(dossier.book, message)
+        telling_error(dossier.book, dossier.exercise, message)
         or _name_of_shapes(dossier, message, dossier.group(case))
         or same_error(dossier.book, dossier.exercise, case, f"{kind}: {message}", dossier.tensors)
     )

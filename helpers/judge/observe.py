@@ -21,6 +21,7 @@ from helpers.judge.probes import CLASSES, MASKED, Call, Case
 
 _CLOSE = 2e-5  # two runs of one function in float32 on outputs of order 1
 _CANDIDATES_KEPT = 80
+_MOST_NUMBERS = 200_000  # in an output that is read
 Key = dict[str, np.ndarray]  # right outputs by which a layout is recognised; not secret
 
 
@@ -38,17 +39,27 @@ def observe(answer: Any, exercise: str, key: Key | None = None) -> Observation:
             run.everything()
         except Interrupted as stop:
             observation.facts["interrupted"] = vars(stop.args[0])
+        except Exception as error:  # an answer that replaces what the check itself stands on
+            observation.facts |= {"trouble": "broke the check", "kind": Raised.of(error).message}
         observation.facts["printed"] = printed.tell()
     return observation
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    array = tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
-    return array.astype(np.float64 if array.dtype == np.float64 else np.float32)
+    """float64 stays, everything else becomes float32. Raises an error for what holds no plain numbers."""
+    if tensor.is_complex():
+        raise TypeError("it holds complex numbers")
+    dense = tensor.detach().resolve_neg().cpu()
+    return dense.to(torch.float64 if dense.dtype == torch.float64 else torch.float32).numpy()
 
 
 def _same(a: np.ndarray, b: np.ndarray, tolerance: float = _CLOSE) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-5, atol=tolerance, equal_nan=True))
+
+
+def _direction(output: torch.Tensor) -> torch.Tensor:
+    """A fixed gradient to send back: no two neighbours are equal."""
+    return torch.cos(torch.arange(output.numel(), dtype=torch.float32)).reshape(output.shape).to(output.dtype)
 
 
 class _Run:
@@ -80,9 +91,12 @@ class _Run:
             return None
         entry["kind"] = "tensor" if entry["kind"] not in ("pair", "number") else entry["kind"]
         entry |= {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
+        if value.numel() > _MOST_NUMBERS:
+            entry["unreadable"] = f"it holds {value.numel()} numbers"
+            return None
         array, raised = attempt(lambda: _array(value))
-        if raised is not None or array.size > 200_000:
-            entry["unreadable"] = raised.message if raised else "too large"
+        if raised is not None:
+            entry["unreadable"] = raised.message
             return None
         self.tensors[case] = array
         return value
@@ -120,6 +134,12 @@ class _ClassRun(_Run):
                 return self.answer(d, rate)
         return self.answer(*positional, **width)
 
+    def _built(self, d: int, h: int, rate: float, train: bool) -> nn.Module:
+        module = self.build(d, h, rate)
+        if not train:
+            module.eval()
+        return module
+
     def call(self, module: nn.Module, inputs: tuple[torch.Tensor, ...], mask: torch.Tensor | None) -> Any:
         if mask is None:
             return module(*inputs)
@@ -134,7 +154,7 @@ class _ClassRun(_Run):
         return self.modules[d, h]
 
     def _load_new(self, d: int, h: int, rate: float = probes.DROPOUT_RATE, train: bool = False) -> Loaded | Raised:
-        module, raised = attempt(lambda: self.build(d, h, rate) if train else self.build(d, h, rate).eval())
+        module, raised = attempt(lambda: self._built(d, h, rate, train))
         if raised is not None:
             return raised
         case = next(c for c in probes.class_cases(self.exercise) if (c.d, c.h) == (d, h))
@@ -178,8 +198,8 @@ class _ClassRun(_Run):
             self.facts["cases"][f"{name}/backward"] = {"no_graph": True}
             return
         loaded.module.zero_grad()
-        direction = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).reshape(output.shape)
-        _, raised = attempt(lambda: output.backward(direction))
+        leaves = [t for t in (*loaded.module.parameters(), *inputs) if t.requires_grad]
+        _, raised = attempt(lambda: output.backward(_direction(output), inputs=leaves))
         self.facts["cases"][f"{name}/backward"] = {"raised": vars(raised)} if raised else {}
         if raised is None:
             self.tensors[f"{name}/gradient"] = _array(loaded.gradients(len(probes.flat_weights(d, "plain"))))
@@ -192,6 +212,15 @@ class _ClassRun(_Run):
     def everything(self) -> None:
         if not self._is_a_class() or not self._builds_and_runs():
             return
+        spy = Spy()
+        with spy:
+            self._run_all()
+        module = self.modules[self.main.d, self.main.h]
+        if isinstance(module, Loaded):
+            found = {*self.facts["forbidden"], *_forbidden(spy.called, module.module)}
+            self.facts["forbidden"] = sorted(found)
+
+    def _run_all(self) -> None:
         self._bind()
         for case in probes.class_cases(self.exercise):
             self.run(case, gradients=case.id in ("main", "random mask"))
@@ -215,6 +244,8 @@ class _ClassRun(_Run):
         elif isinstance(self.answer, type):
             own = vars(self.answer)
             blank = next((name for name in ("__init__", "forward") if does_nothing(own.get(name))), None)
+            if self.answer.__bases__ in ((nn.Module,), (object,)) and not {"__init__", "forward"} & set(own):
+                blank = "class"
             if blank is not None:
                 self.facts |= {"trouble": "blank", "kind": blank}
             elif not issubclass(self.answer, nn.Module):
@@ -227,11 +258,14 @@ class _ClassRun(_Run):
             self.facts |= {"trouble": "built no module", "kind": type(module).__name__}
             return False
         if raised is not None:
-            self.facts["trouble"] = "blank" if raised.type == "NotImplementedError" else "cannot be built"
+            self.facts["trouble"] = "blank" if _is_open_blank(raised) else "cannot be built"
             self.facts["raised"] = vars(raised)
             self.facts["parameters"] = _parameters(self.answer)
             return False
-        module.eval()
+        _, raised = attempt(module.eval)
+        if raised is not None:
+            self.facts |= {"trouble": "cannot be built", "raised": vars(raised), "parameters": _parameters(self.answer)}
+            return False
         self.mask_name = _mask_name(module, len(self.main.inputs))
         before = [id(parameter) for parameter in module.parameters()]
         spy = Spy()
@@ -253,8 +287,9 @@ class _ClassRun(_Run):
         after = [id(parameter) for parameter in module.parameters()]
         self.facts["parameters_replaced"] = bool(after) and after != built_later and len(after) >= len(before)
         a, b = (value[0] if isinstance(value, tuple) and value else value for value in (first, second))
-        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-            self.facts["repeatable"] = _same(_array(a), _array(b))
+        both = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.numel() <= _MOST_NUMBERS
+        same, unreadable = attempt(lambda: _same(_array(a), _array(b))) if both else (True, None)
+        self.facts["repeatable"] = same or unreadable is not None
         self.modules[self.main.d, self.main.h] = Loaded(module, {})
         self._describe(module)
         return True
@@ -311,7 +346,9 @@ class _ClassRun(_Run):
             output = value[0] if isinstance(value, tuple) and value else value
             if raised is not None or not isinstance(output, torch.Tensor):
                 break  # it fails for every reading alike
-            array = _array(output)
+            array, raised = attempt(partial(_array, output))
+            if raised is not None or array.size > _MOST_NUMBERS:
+                break
             if _same(array, right):
                 first = binding
                 outputs.clear()
@@ -433,7 +470,11 @@ class _ClassRun(_Run):
         given = _fresh(inputs, gradients=True)
         value, raised = attempt(lambda: self.call(loaded.module, given, None))
         output = self.record("dropout, one key", value, raised)
-        if output is not None and output.requires_grad and attempt(lambda: output.sum().backward())[1] is None:
+        if (
+            output is not None
+            and output.requires_grad
+            and attempt(lambda: output.sum().backward(inputs=list(given)))[1] is None
+        ):
             gradient = given[0].grad
             if gradient is not None:
                 self.tensors["dropout, one key/input gradient 0"] = _array(gradient)
@@ -526,8 +567,9 @@ def _fresh(inputs: tuple[torch.Tensor, ...], gradients: bool = False) -> tuple[t
 
 
 def _is_open_blank(raised: Raised) -> bool:
-    """A blank raises NotImplementedError; so does nn.Module when `forward` is missing, in other words."""
-    return raised.type == "NotImplementedError" and "missing the required" not in raised.message
+    """A blank raises NotImplementedError itself; PyTorch raises it too, for a missing forward or an unknown dtype."""
+    itself = "NotImplementedError" in raised.line or (not raised.line and not raised.message)
+    return raised.type == "NotImplementedError" and itself
 
 
 def _copied(mask: torch.Tensor | None) -> torch.Tensor | None:
@@ -719,8 +761,8 @@ class _FunctionRun(_Run):
         if not output.requires_grad:
             self.facts["cases"][f"{call.id}/backward"] = {"no_graph": True}
             return
-        direction = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).reshape(output.shape)
-        _, raised = attempt(lambda: output.backward(direction))
+        leaves = [a for a in arguments if _is_float(a)]
+        _, raised = attempt(lambda: output.backward(_direction(output), inputs=leaves))
         self.facts["cases"][f"{call.id}/backward"] = {"raised": vars(raised)} if raised else {}
         for i, argument in enumerate(arguments):
             if raised is None and _is_float(argument):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "What stands in the brackets behind the class name?",
     ),
     "built-no-module": ("Calling `{name}` gave an object of type `{kind}`, not an nn.Module.", ""),
+    "broke-the-check": (
+        "Your code replaces something that the check itself needs, and the check stopped: {kind}",
+        "Which function of Python or PyTorch do you assign to?",
+    ),
     "no-super-init": (
         "The layers were assigned before nn.Module was set up{line}.",
         "What must the first line of `__init__` do?",
@@ -94,7 +99,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Query {i} does not react to key {j}, although it may look there.",
         "Which keys does your code hide?",
     ),
-    "nan": ("Your output contains NaN.", "Where does the first NaN appear?"),
+    "nan": ("Your output contains NaN or infinity.", "Where does the first one appear?"),
     "layer-without-influence": (
         "These layers do not influence the result: {names}.",
         "Change each of your layers in turn: does the output react to every one?",
@@ -250,6 +255,7 @@ CASE_WORDS: dict[str, str] = {
     "low scores": "With very low scores",
     "empty rows": "With a query that may look at nothing",
     "dependency map": "With a causal mask and one token changed at a time",
+    "by hand": "On numbers that can be checked by hand",
     "square": "With as many rows as columns",
     "one": "With a single token",
     "wide": "With more keys than queries",
@@ -321,7 +327,7 @@ def case_words(case: str) -> str:
 
 def error_of(raised: dict[str, Any]) -> str:
     """`TypeError: the message`, its first line, shortened."""
-    message = raised["message"].strip().split("\n")[0]
+    message = re.sub(r"0x[0-9a-f]{4,}", "…", raised["message"].strip().split("\n")[0]).rstrip(".")
     message = message if len(message) <= 220 else message[:217] + "..."
     return f"{raised['type']}: {message}" if message else raised["type"]
 

@@ -406,7 +406,7 @@ FUNCTION_CALLS: dict[str, tuple[Call, ...]] = {
     ),
     "attention_scores": (
         Call("main", lambda: (_tokens(111, 2, 5, 6), _tokens(112, 2, 7, 6)), gradients=True),
-        Call("small", lambda: (torch.tensor([[1.0, 2.0, 0.0, 1.0]]), torch.tensor([[3.0, 1.0, 2.0, -1.0]])), "sizes"),
+        Call("by hand", lambda: (torch.tensor([[1.0, 2.0, 0.0, 1.0]]), torch.tensor([[3.0, 1.0, 2.0, -1.0]])), "sizes"),
         Call("2-D", lambda: (_tokens(113, 5, 6), _tokens(114, 7, 6)), "sizes"),
         Call("4-D", lambda: (_tokens(115, 2, 3, 5, 6), _tokens(116, 2, 3, 7, 6)), "sizes"),
         Call("square", lambda: (_tokens(117, 4, 4, 4), _tokens(118, 4, 4, 4)), "sizes"),
@@ -416,7 +416,7 @@ FUNCTION_CALLS: dict[str, tuple[Call, ...]] = {
     ),
     "softmax": (
         Call("main", lambda: (2 * _tokens(131, 2, 5, 7),), gradients=True),
-        Call("small", lambda: (torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]]),), "sizes"),
+        Call("by hand", lambda: (torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]]),), "sizes"),
         Call("square", lambda: (_tokens(132, 4, 4, 4),), "sizes"),
         Call("4-D", lambda: (_tokens(133, 2, 3, 4, 5),), "sizes"),
         Call("one key", lambda: (_tokens(134, 2, 3, 1),), "sizes"),
@@ -464,7 +464,7 @@ FUNCTION_CALLS: dict[str, tuple[Call, ...]] = {
     ),
     "split_heads": (
         Call("main", lambda: (_tokens(151, 2, 5, 24), 4), gradients=True),
-        Call("small", lambda: (torch.arange(12.0).reshape(1, 3, 4), 2), "sizes"),
+        Call("by hand", lambda: (torch.arange(12.0).reshape(1, 3, 4), 2), "sizes"),
         Call("other sizes", lambda: (_tokens(152, 3, 7, 10), 2), "sizes"),
         Call("one head", lambda: (_tokens(153, 2, 3, 6), 1), "sizes"),
         Call("d_k = 1", lambda: (_tokens(154, 2, 3, 6), 6), "sizes"),
@@ -474,7 +474,7 @@ FUNCTION_CALLS: dict[str, tuple[Call, ...]] = {
     ),
     "merge_heads": (
         Call("main", lambda: (_tokens(161, 2, 4, 5, 6),), gradients=True),
-        Call("small", lambda: (torch.arange(12.0).reshape(1, 2, 3, 2),), "sizes"),
+        Call("by hand", lambda: (torch.arange(12.0).reshape(1, 2, 3, 2),), "sizes"),
         Call("other sizes", lambda: (_tokens(162, 3, 2, 7, 5),), "sizes"),
         Call("one head", lambda: (_tokens(163, 2, 1, 3, 6),), "sizes"),
         Call("as many heads as tokens", lambda: (_tokens(164, 2, 4, 4, 6),), "sizes"),

@@ -211,7 +211,7 @@ def _record_pairs(book: AnswerBook, exercise: str, mistakes: Any) -> None:
     """Two mistakes at once: two in the plain formula, or one there and one with the mask."""
     steps = importlib.import_module("solutions.mistakes.steps")
     labels = book.labels[exercise]
-    variants = [v for v in mistakes.VARIANTS if exercise in v.exercises and not v.twin]
+    variants = [v for v in mistakes.VARIANTS if exercise in v.exercises and not v.twin and "drop" not in v.steps]
     plain = [v for v in variants if _changes(book, exercise, v.label, "main")]
     masked = [v for v in variants if v not in plain and _changes(book, exercise, v.label, "random mask")]
     kinds = {"plain": itertools.combinations(plain, 2), "masked": itertools.product(plain, masked)}

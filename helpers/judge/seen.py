@@ -9,7 +9,7 @@ from helpers.judge.dossier import WIDTH, CaseResult, Dossier
 from helpers.judge.properties import behaviour, dependency
 from helpers.judge.verdict import Comparison
 
-_SMALL = ("small", "small mask")
+_SMALL = ("small", "small mask", "by hand")
 
 
 def describe(dossier: Dossier) -> None:
