@@ -523,7 +523,7 @@ def test_an_exception_in_a_function_names_the_case_and_the_line() -> None:
 
     verdict = verdict_on(attention_scores, "attention_scores")
     assert ids(verdict) == ["raises"]  # there is no fused projection here that could be cut along the wrong axis
-    assert "With tensors of two axes" in repr(verdict)
+    assert "On numbers that can be checked by hand" in repr(verdict)
     assert "_, _, width = q.shape" in repr(verdict)
 
 
