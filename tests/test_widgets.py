@@ -20,6 +20,7 @@ from torch import nn
 
 from helpers import demo, mask_demo, widgets
 from helpers.widgets import explorer as frame
+from helpers.widgets.heads import cut
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 MAKE = {
@@ -155,15 +156,19 @@ def test_a_figure_is_freed_when_its_picture_is_drawn() -> None:
     drawn: list[weakref.ref[Any]] = []
 
     def show(number: int) -> frame.Shown:
-        shown = widgets.explore_heads.__globals__["cut"](lambda x, h: x.unsqueeze(1), lambda x: x[:, 0], 1)
+        shown = cut(lambda x, h: x.unsqueeze(1), lambda x: x[:, 0], 1)
         drawn.append(weakref.ref(shown.picture))
         return frame.Shown(shown.words, shown.picture, {"number": number})
 
     control = frame.stepper("number", 5)
-    shown = widgets.Explorer({"number": control}, show)
-    control.value = 3
+    gc.disable()  # it would come by and hide what is left
+    try:
+        shown = widgets.Explorer({"number": control}, show)
+        control.value = 3
+        assert [figure() for figure in drawn] == [None, None]
+    finally:
+        gc.enable()
     assert shown.picture_data == {"number": 3}
-    assert [figure() for figure in drawn] == [None, None]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -419,6 +424,7 @@ def test_the_right_way_gives_every_head_all_tokens(h: int) -> None:
     for i in range(h):
         assert data["heads"][i].equal(data["x"][:, i * d_k : (i + 1) * d_k])
     assert (data["right"], data["back"]) == (True, True)
+    assert "round trip" not in repr(shown)
 
 
 @pytest.mark.parametrize("h", [2, 4, 8])

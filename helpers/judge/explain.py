@@ -98,7 +98,7 @@ def _with_code(sentence: str) -> str:
 
 
 def picture(verdict: Verdict) -> Figure:
-    """*Yours · expected · difference* of the smallest failing case.
+    """*Yours · expected · difference* of the smallest failing case; for a mask, which key moves which query.
 
     Raises ValueError when the verdict holds no numbers to compare.
     """
@@ -107,6 +107,8 @@ def picture(verdict: Verdict) -> Figure:
     from helpers import plots
 
     shown = verdict.comparisons[0]
+    if shown.is_map:
+        return plots.dependency_map(shown.yours, expected=shown.expected)
     return plots.difference(
         shown.yours, shown.expected, title=shown.title, row_label=shown.row_label, column_label=shown.column_label
     )

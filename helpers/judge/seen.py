@@ -96,7 +96,7 @@ def comparisons(dossier: Dossier) -> tuple[Comparison, ...]:
         moved, allowed = dependency(outputs), dependency(expected)
         if not np.array_equal(moved, allowed):
             title = phrases.say("map-title")
-            pictures.append(Comparison(title, moved.astype(float), allowed.astype(float), "query", "key"))
+            pictures.append(Comparison(title, moved, allowed, "query", "key", is_map=True))
     result = min(drawable, key=lambda r: r.case not in _SMALL)
     assert result.yours is not None
     assert result.expected is not None

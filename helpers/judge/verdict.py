@@ -34,6 +34,7 @@ class Comparison:
     """The numbers behind a verdict, for a picture: what the answer gave, what was expected, on which case.
 
     yours, expected: (rows, columns) arrays of the same shape; rows are queries.
+    is_map: the entries say which changed key (column) moves which query (row).
     """
 
     title: str
@@ -41,6 +42,7 @@ class Comparison:
     expected: np.ndarray
     row_label: str = "query"
     column_label: str = "feature"
+    is_map: bool = False
 
 
 @dataclass(frozen=True)

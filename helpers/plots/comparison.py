@@ -21,11 +21,13 @@ def difference(
     title: str | None = None,
     row_label: str = "query",
     column_label: str = "feature",
+    labels: tuple[str, str] = ("yours", "expected"),
 ) -> Figure:
-    """Draw what an answer gave, what was expected, and yours minus expected.
+    """Draw what an answer gave, what was expected, and the first minus the second.
 
     yours, expected: (rows, columns) of the same shape; NaN and infinities are drawn as grey cells and named
     row_label, column_label: what one row and one column is
+    labels: what stands above the two matrices
     Attention weights keep their colours; other numbers share one scale that is symmetric about 0.
     """
     mine, right = (matrix(v, n, "rows, columns", finite=False) for v, n in ((yours, "yours"), (expected, "expected")))
@@ -45,14 +47,14 @@ def difference(
         "scale": "difference",
     }
     panels = [
-        Panel(mine, "yours", numbers=decimals(mine), short=decimals(mine, 1), **both),
-        Panel(right, "expected", numbers=decimals(right), short=decimals(right, 1), **both),
+        Panel(mine, labels[0], numbers=decimals(mine), short=decimals(mine, 1), **both),
+        Panel(right, labels[1], numbers=decimals(right), short=decimals(right, 1), **both),
         Panel(gap, "difference", **off),
     ]
     said = _largest(gap, row_label, column_label)
     names = (_plural(row_label), _plural(column_label))
     size = f"{mine.shape[0]} by {mine.shape[1]} ({names[0]} by {names[1]})"
-    description = f"Yours, expected and the difference, {size}. {said}"
+    description = f"Two matrices and their difference, {size}: {labels[0]}, {labels[1]}. {said}"
     choices = (3, 1) if mine.shape[1] > 2.5 * mine.shape[0] else (3,)  # wide ones may stand below each other
     return arrange(panels, rows, columns, description, title=title, caption=said, names=names, choices=choices)
 
