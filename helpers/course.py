@@ -1,4 +1,4 @@
-"""What there is to solve: every exercise with its notebook, points, minutes and hints. The course sums to 100 points."""
+"""What there is to solve: every exercise with its notebook, points, minutes and hints. The points sum to 100."""
 
 from __future__ import annotations
 
