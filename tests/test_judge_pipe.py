@@ -22,7 +22,7 @@ from torch import nn
 from helpers import source
 from helpers.course import BY_NAME, EXERCISES
 from helpers.judge import answer_book as book_module
-from helpers.judge import check_answer, phrases, probes
+from helpers.judge import check_answer, function_probes, phrases, probes
 from helpers.judge import record as recording
 from helpers.judge.answer_book import FOLDER, AnswerBook, agrees, answer_book
 from helpers.judge.compare import compare
@@ -248,7 +248,7 @@ def digest_of_probes() -> str:
         for case in probes.class_cases(exercise):
             add([case.id, case.d, case.h, case.inputs, case.mask, case.weights])
             add(probes.weights(case.d, case.weights))
-    for calls in probes.FUNCTION_CALLS.values():
+    for calls in function_probes.FUNCTION_CALLS.values():
         for call in calls:
             add([call.id, call.make(), call.keywords])
     return seen.hexdigest()
@@ -264,9 +264,9 @@ def test_the_probes_are_the_same_in_another_process() -> None:
     assert run_python(code, seed="1") == digest_of_probes()
 
 
-@pytest.mark.parametrize("exercise", probes.FUNCTION_CALLS)
+@pytest.mark.parametrize("exercise", function_probes.FUNCTION_CALLS)
 def test_the_arguments_of_a_call_are_made_afresh(exercise: str) -> None:
-    for call in probes.FUNCTION_CALLS[exercise]:
+    for call in function_probes.FUNCTION_CALLS[exercise]:
         first, second = call.make(), call.make()
         assert not any(a is b for a, b in zip(first, second, strict=True) if isinstance(a, torch.Tensor | nn.Module))
 
@@ -387,7 +387,7 @@ def test_the_book_knows_every_exercise(exercise: str) -> None:
 
 
 def cases_of(exercise: str) -> tuple[Any, ...]:
-    return probes.class_cases(exercise) if exercise in probes.CLASSES else probes.FUNCTION_CALLS[exercise]
+    return probes.class_cases(exercise) if exercise in probes.CLASSES else function_probes.FUNCTION_CALLS[exercise]
 
 
 @pytest.mark.parametrize("exercise", NAMES)

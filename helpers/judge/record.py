@@ -16,10 +16,11 @@ from helpers.course import EXERCISES
 from helpers.judge import probes
 from helpers.judge.answer_book import ELSEWHERE, FOLDER, PAIRED, AnswerBook, agrees, fingerprint
 from helpers.judge.binding import Loaded, candidates, index_tensors
+from helpers.judge.function_probes import FUNCTION_CALLS
 from helpers.judge.guard import attempt
 from helpers.judge.observation import Observation
 from helpers.judge.observe import observe
-from helpers.judge.probes import CLASSES, FUNCTION_CALLS
+from helpers.judge.probes import CLASSES
 from helpers.judge.statistics import as_row, init_facts, inverted_dropout_facts
 from helpers.paths import SOLUTIONS
 

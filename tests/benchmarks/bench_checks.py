@@ -17,7 +17,7 @@ import torch
 
 from helpers.bench.measure import machine
 from helpers.course import EXERCISES
-from helpers.judge import check_answer, probes
+from helpers.judge import check_answer, function_probes, probes
 from helpers.judge.answer_book import FOLDER
 from helpers.judge.record import solution
 
@@ -39,7 +39,7 @@ def alone(exercise: str) -> Callable[[], Any]:
     """One forward pass of the answer on each of the probes, with everything built beforehand."""
     answer = solution(exercise)
     if exercise not in probes.CLASSES:
-        calls = [(call.make(), dict(call.keywords)) for call in probes.FUNCTION_CALLS[exercise]]
+        calls = [(call.make(), dict(call.keywords)) for call in function_probes.FUNCTION_CALLS[exercise]]
         return lambda: [answer(*arguments, **keywords) for arguments, keywords in calls]
     cases = probes.class_cases(exercise)
     sizes = {(case.d, case.h) for case in cases}
