@@ -123,7 +123,7 @@ def find_units(module: nn.Module, d: int, h: int) -> tuple[list[Unit], list[str]
         count, shape = parameter.numel(), tuple(parameter.shape)
         whole = count in (d * d, 2 * d * d, 3 * d * d, 4 * d * d)
         flat = sum(size > 1 for size in shape) <= 1
-        if name in linear_of or (not flat and whole):
+        if name in linear_of or (whole and (not flat or len(shape) == 1)):
             key = name if whole and count >= d * d else re.sub(r"\d+", "*", name)
             groups.setdefault(key, []).append(name)
         elif not flat and count in (d * d // h, 3 * d * d // h):
@@ -160,6 +160,8 @@ def _units_of(key: str, names: list[str], parameters: dict[str, Any], linear_of:
     biases = tuple(linear_of[name] for name in names if linear_of.get(name))
     biases = biases if len(biases) == len(names) else ()
     if len(names) == 1 and roles > 1 and shape == (roles, d, d):
+        return [Unit(f"{key}[{i}]", tuple(names), (d, d), linear, 1, (), i) for i in range(roles)]
+    if len(names) == 1 and roles == 4 and shape in ((4 * d, d), (d, 4 * d)):  # all projections side by side
         return [Unit(f"{key}[{i}]", tuple(names), (d, d), linear, 1, (), i) for i in range(roles)]
     return [Unit(key, tuple(names), shape, linear, roles, biases)]
 
@@ -202,7 +204,8 @@ def _axis_orders(unit: Unit, role_count: int, d: int, h: int) -> list[str]:
             continue
         if _grouping(order, sizes, unit.shape) is not None:
             fitting.append("".join(order))
-    return sorted(fitting, key=lambda axes: (axes.index("i") == 0, ["rhei".index(a) for a in axes if a != "i"]))
+    last = unit.linear  # nn.Linear stores (out, in); a bare parameter is mostly multiplied as x @ W, (in, out)
+    return sorted(fitting, key=lambda axes: ((axes[-1] == "i") != last, ["rhei".index(a) for a in axes if a != "i"]))
 
 
 def _output_axis_orders(unit: Unit, d: int, h: int) -> list[str]:
@@ -217,7 +220,8 @@ def _output_axis_orders(unit: Unit, d: int, h: int) -> list[str]:
             continue
         if _grouping(order, sizes, unit.shape) is not None:
             fitting.append("".join(order))
-    return sorted(fitting, key=lambda axes: ["hei".index(a) for a in axes])
+    likely = "ihe" if unit.linear else "hei"
+    return sorted(fitting, key=lambda axes: [likely.index(axis) for axis in axes])
 
 
 def _grouping(order: Any, sizes: dict[str, int], shape: tuple[int, ...]) -> list[int] | None:
@@ -351,6 +355,8 @@ def _loose_bias_roles(names: list[str], module: nn.Module, binding: Binding, d: 
         chosen = told if told in fitting else next(iter(fitting), "")
         if chosen:
             open_roles.remove(chosen)
+        elif parameters[name].numel() == 4 * d and len(binding.roles) == 4:
+            chosen = binding.roles  # one bias for all four, in the order of their weights
         elif parameters[name].numel() == 3 * d and {"q", "k", "v"} <= set(open_roles):
             chosen = "qkv"  # three separate weights, one bias for all
             open_roles = [roles for roles in open_roles if roles not in "qkv"]
@@ -380,7 +386,10 @@ def index_tensors(binding: Binding, module: nn.Module, d: int, h: int) -> dict[s
                 result[name] = weight_index[position].reshape(parameter.shape)
             else:
                 whole = result.setdefault(name, torch.empty(parameter.shape, dtype=torch.long))
-                whole[unit.slice] = weight_index.reshape(parameter.shape[1:])
+                if parameter.dim() == 2 and parameter.shape[0] < parameter.shape[1]:  # (d, 4d): a slice is some columns
+                    whole[:, unit.slice * d : (unit.slice + 1) * d] = weight_index.reshape(d, d)
+                else:  # (n, d, d) or (4d, d)
+                    whole.view(-1, d, d)[unit.slice] = weight_index.reshape(d, d)
         if unit.biases:
             bias_names = [re.sub(r"weight$", "bias", name) for name in names]
             if placement.roles == "o" and len(names) > 1:  # one output bias per head: their sum counts
@@ -442,6 +451,8 @@ def _loose_bias_index(parameter: torch.Tensor, roles: str, binding: Binding, d: 
     fused = next((p for p in binding.placements if len(p.roles) * d == parameter.numel()), None)
     if fused is not None and fused.roles == roles:
         return _placed(fused, d, h)[1].reshape(parameter.shape)
+    if parameter.numel() == 4 * d:
+        return torch.cat([offsets(d)[f"b_{role}"] + torch.arange(d) for role in roles]).reshape(parameter.shape)
     if parameter.numel() == 3 * d:
         starts = [offsets(d)[f"b_{role}"] + torch.arange(d) for role in "qkv"]
         return torch.cat(starts).reshape(parameter.shape)

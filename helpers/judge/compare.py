@@ -44,10 +44,11 @@ def compare(observation: Observation, book: AnswerBook, max_points: float) -> Ve
     if not refused:
         _add_notes(dossier)
         return Verdict(dossier.exercise, "passed", max_points, max_points, tuple(dossier.findings))
-    first_raised = bool(dossier.failed) and dossier.failed[0].outcome == "raised"
+    raised = {result.case for result in dossier.failed if result.outcome == "raised"}
+    does_not_run = next(iter(dossier.kinds)) in raised
     return Verdict(
         dossier.exercise,
-        "error" if first_raised else "wrong",
+        "error" if does_not_run and not dossier.facts.get("forbidden") else "wrong",
         _points(dossier, max_points),
         max_points,
         tuple(dossier.findings),
@@ -109,6 +110,6 @@ def _never_ran(dossier: Dossier, max_points: float) -> Verdict:
     )
     if general not in ("build-raises", "call-raises") or not id:
         return _without_numbers(dossier, "error", max_points, told)
-    dossier.mistake(id, "formula")
+    dossier.mistake(id, "formula", raised=True)
     seen = Finding(told.id, told.message, "", "observation")
     return _without_numbers(dossier, "error", max_points, dossier.findings[0], seen)

@@ -92,10 +92,11 @@ class Dossier:
     def has_mistake(self) -> bool:
         return any(finding.severity == "mistake" for finding in self.findings)
 
-    def mistake(self, id: str, part: str, *twins: str) -> None:
-        """Add a mistake that the catalogue knows. twins: other ids with the very same numbers."""
+    def mistake(self, id: str, part: str, *twins: str, raised: bool = False) -> None:
+        """Add a mistake that the catalogue knows. twins: other ids with the very same numbers. raised: by its error."""
         words = self.book.words_for(id, self.exercise)
-        message = f"{words['cause']} {words['consequence']}"
+        cause = words["cause"].replace(*phrases.NUMBERS_TO_ERROR) if raised else words["cause"]
+        message = f"{cause} {words['consequence']}"
         if twins:
             message = f"{message} {phrases.say('twins', names=', '.join(twins))}"
         self._add(Finding(id, message, words["hint"], "mistake"))

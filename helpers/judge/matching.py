@@ -21,15 +21,20 @@ class Match:
 
 
 def same_numbers(
-    book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray], failing: list[str], wrong: set[str]
+    book: AnswerBook,
+    exercise: str,
+    outputs: dict[str, np.ndarray],
+    failing: list[str],
+    wrong: set[str],
+    without: tuple[str, ...] = (),
 ) -> Match | None:
-    """The known wrong answer whose numbers are those of the failing cases; else two at once.
+    """The known wrong answer whose numbers are those of the failing cases.
 
     outputs: what the answer gave, by case. failing: the cases to explain. wrong: all cases that are not right.
+    without: beginnings of ids that cannot be meant.
     """
-    known = book.wrong.get(exercise, {})
+    known, right = book.wrong.get(exercise, {}), book.right[exercise]
     prints = {case: fingerprint(outputs[case]) for case in failing if case in known and case in outputs}
-    right = book.right[exercise]
     prints = {c: row for c, row in prints.items() if not _looks_right(right, c, row)}
     telling = {case: row for case, row in prints.items() if not np.isnan(row[:-1].astype(np.float32)).all()}
     prints = telling or prints  # NaN everywhere says little: many mistakes end there
@@ -42,10 +47,9 @@ def same_numbers(
     passing = [case for case in known if case in outputs and case in right and case not in wrong and case != "biased"]
     for case in passing:  # where the answer is right, the mistake must be right
         explains &= agrees(fingerprint(outputs[case]), known[case]) | _late_difference(case)
-    best = np.flatnonzero(explains)
-    if len(best):
-        return _match([labels[i] for i in sorted(best, key=lambda i: -agreement[:, i].mean())])
-    return _two_at_once(book, exercise, prints) if telling else None
+    best = sorted(np.flatnonzero(explains), key=lambda i: -agreement[:, i].mean())
+    names = [labels[i] for i in best if not labels[i].startswith(without)] if without else [labels[i] for i in best]
+    return _match(names) if names else None
 
 
 def _late_difference(case: str) -> bool:
@@ -63,14 +67,19 @@ def _as_right(right: dict[str, np.ndarray], known: dict[str, np.ndarray], case: 
     return agrees(fingerprint(right[case]), known[case]) if case in right else np.zeros(len(known[case]), bool)
 
 
-def _two_at_once(book: AnswerBook, exercise: str, prints: dict[str, np.ndarray]) -> Match | None:
+def two_at_once(
+    book: AnswerBook, exercise: str, outputs: dict[str, np.ndarray], wrong: set[str], without: tuple[str, ...] = ()
+) -> Match | None:
     """Two mistakes in the plain formula. What a mask does as well is left to `second_mistake`."""
     pairs = book.pairs.get(exercise, {})
-    if "plain" not in pairs or any(case not in prints for case in PAIRED["plain"]):
+    if "plain" not in pairs or any(case not in wrong or case not in outputs for case in PAIRED["plain"]):
         return None
+    prints = {case: fingerprint(outputs[case]) for case in PAIRED["plain"]}
     both = np.all([agrees(prints[case], rows) for case, rows in zip(PAIRED["plain"], pairs["plain"], strict=True)], 0)
     for hit in np.flatnonzero(both):
-        return Match(tuple(dict.fromkeys(book.labels[exercise][i].split("#")[0] for i in pairs["plain/which"][hit])))
+        ids = tuple(dict.fromkeys(book.labels[exercise][i].split("#")[0] for i in pairs["plain/which"][hit]))
+        if not any(id in without for id in ids):
+            return Match(ids)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from helpers.judge import phrases
 from helpers.judge.dossier import WIDTH, CaseResult, Dossier
 from helpers.judge.matching import (
     Match,
@@ -12,6 +13,7 @@ from helpers.judge.matching import (
     same_numbers_under_another_reading,
     second_mistake,
     telling_error,
+    two_at_once,
 )
 from helpers.judge.properties import every_hidden_key_leaks
 
@@ -50,9 +52,12 @@ def _by_numbers(dossier: Dossier) -> bool:
         cases = [case for case in wrong if dossier.group(case) in groups]
         if len(cases) > 1 and not _has_all_biases(dossier):
             cases = [case for case in cases if case != "biased"]  # recorded with a bias in every layer
-        match = same_numbers(dossier.book, dossier.exercise, outputs, cases, not_right) if cases else None
+        book, exercise, without = dossier.book, dossier.exercise, _not_meant(dossier)
+        match = same_numbers(book, exercise, outputs, cases, not_right, without) if cases else None
         if match is None and "main" in cases and "candidates" in dossier.tensors:
-            match = same_numbers_under_another_reading(dossier.book, dossier.exercise, dossier.tensors["candidates"])
+            match = same_numbers_under_another_reading(book, exercise, dossier.tensors["candidates"])
+        if match is None and groups is _PLAIN and "main" in cases:
+            match = two_at_once(book, exercise, outputs, not_right, without)
         if match is None:
             continue
         _add_match(dossier, match, dossier.part(cases[0]))
@@ -63,6 +68,15 @@ def _by_numbers(dossier: Dossier) -> bool:
                 dossier.mistake(second, "mask")
         return True
     return False
+
+
+def _not_meant(dossier: Dossier) -> tuple[str, ...]:
+    """A bare parameter may be stored either way round; with names of one's own, roles and order are free as well."""
+    if not dossier.is_class or dossier.binding.get("linear", True):
+        return () if dossier.binding.get("contract", True) else ("roles-swapped", "fused-order")
+    return ("weight-transposed",) if dossier.binding.get("contract") else (
+        "weight-transposed", "roles-swapped", "fused-order"
+    )  # fmt: skip
 
 
 def _has_all_biases(dossier: Dossier) -> bool:
@@ -81,7 +95,11 @@ def _by_error(dossier: Dossier, raised: list[CaseResult]) -> bool:
         error = result.facts["raised"]
         id = name_of_error(dossier, error["type"], error["message"], result.case)
         if id:
-            dossier.mistake(id, dossier.part(result.case))
+            dossier.mistake(id, dossier.part(result.case), raised=True)
+            when, line = phrases.case_words(result.case), phrases.line_of(error)
+            dossier.observe(
+                "raises", dossier.part(result.case), when=when, error=phrases.error_of(error), line=line
+            )  # fmt: skip
             return True
     return False
 

@@ -23,12 +23,13 @@ from helpers.judge.recording import (
     Run,
     as_array,
     direction,
+    equal,
     is_open_blank,
     parameters_of,
-    same,
 )
 
 _CANDIDATES_KEPT = 80
+_WITH_GRADIENTS = ("main", "random mask")  # the cases that are run backwards as well
 Key = dict[str, np.ndarray]  # right outputs by which a layout is recognised; not secret
 
 
@@ -150,7 +151,7 @@ class ClassRun(Run):
     def _run_all(self) -> None:
         self._bind()
         for case in probes.class_cases(self.exercise):
-            self.run(case, gradients=case.id in ("main", "random mask"))
+            self.run(case, gradients=case.id in _WITH_GRADIENTS)
         self._bind_loose_biases()
         self._run_again()
         self._run_train_mode()
@@ -219,7 +220,7 @@ class ClassRun(Run):
         self.facts["parameters_replaced"] = bool(after) and after != built_later and len(after) >= len(before)
         a, b = (value[0] if isinstance(value, tuple) and value else value for value in (first, second))
         both = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.numel() <= MOST_NUMBERS
-        same, unreadable = attempt(lambda: same(as_array(a), as_array(b))) if both else (True, None)
+        same, unreadable = attempt(lambda: equal(as_array(a), as_array(b))) if both else (True, None)
         self.facts["repeatable"] = same or unreadable is not None
         self.modules[self.main.d, self.main.h] = Loaded(module, {})
         self._describe(module)
@@ -280,7 +281,8 @@ class ClassRun(Run):
             array, raised = attempt(partial(as_array, output))
             if raised is not None or array.size > MOST_NUMBERS:
                 break
-            if same(array, right):
+            if equal(array, right):
+                self.facts["recognised"] = True
                 first = binding
                 outputs.clear()
                 break
@@ -304,26 +306,45 @@ class ClassRun(Run):
             "units": {p.unit.key: p.roles for p in self.binding.placements},
             "notes": self.binding.notes(),
             "contract": self.binding.contract,
+            "linear": all(p.unit.linear for p in self.binding.placements),
             "unbound": list(self.binding.unbound),
             "biases": biases,
         }
 
     def _bind_loose_biases(self) -> None:
-        """Biases that belong to no nn.Linear may stand in another order than their weights: try the orders."""
-        if self.binding is None or len(self.binding.loose_biases) < 2 or "biased" not in self.tensors:
-            return
-        right = self.key.get("biased/" + self.facts["binding"]["biases"].replace("k", ""))
-        if right is None or same(self.tensors["biased"], right):
+        """A bias that belongs to no nn.Linear may serve any role: try them until the biased case comes out right."""
+        if self.binding is None or not self.binding.loose_biases or "biased" not in self.tensors:
             return
         case = next(c for c in probes.class_cases(self.exercise) if c.id == "biased")
-        names = [name for name, _ in self.binding.loose_biases]
-        for roles in itertools.permutations([role for _, role in self.binding.loose_biases]):
-            other = replace(self.binding, loose_biases=tuple(zip(names, roles, strict=True)))
-            module = self.modules[case.d, case.h].module  # type: ignore[union-attr]
-            self.modules[case.d, case.h] = Loaded(module, index_tensors(other, module, case.d, case.h))
+        loaded = self.modules[case.d, case.h]
+        if isinstance(loaded, Raised) or self._biased_is_right():
+            return
+        guess, module = self.binding, loaded.module
+        names = [name for name, _ in guess.loose_biases]
+        sizes = {name: parameter.numel() for name, parameter in module.named_parameters()}
+        single = [name for name in names if sizes[name] == case.d]
+        fixed = [(name, roles) for name, roles in guess.loose_biases if name not in single]
+        taken = "".join(roles for _, roles in fixed) + "".join(p.roles for p in guess.placements if p.unit.biases)
+        for roles in itertools.permutations([role for role in guess.roles if role not in taken], len(single)):
+            self.binding = replace(guess, loose_biases=(*fixed, *zip(single, roles, strict=True)))
+            index = index_tensors(self.binding, module, case.d, case.h)
+            self.modules[case.d, case.h] = Loaded(module, index)
+            self._describe_binding(index)
             self.run(case)
-            if same(self.tensors["biased"], right):
+            if self._biased_is_right():
+                for other in probes.class_cases(self.exercise):
+                    if other.id in _WITH_GRADIENTS:  # the gradients of the biases now have their right places
+                        self.run(other, gradients=True)
                 return
+        self.binding = guess
+        self.modules[case.d, case.h] = loaded
+        self._describe_binding(loaded.index)
+        self.run(case)
+
+    def _biased_is_right(self) -> bool:
+        right = self.key.get("biased/" + self.facts["binding"]["biases"].replace("k", ""))
+        yours = self.tensors.get("biased")
+        return right is None or yours is None or equal(yours, right)
 
     def _run_again(self) -> None:
         """The main case once more: does anything that happened since change it?"""
@@ -366,7 +387,7 @@ class ClassRun(Run):
             for layer in loaded.module.modules():
                 if isinstance(layer, nn.Dropout):
                     layer.p = 0.0
-            self._run_on(loaded, case, f"train/{case.id}", gradients=case.id in ("main", "random mask"))
+            self._run_on(loaded, case, f"train/{case.id}", gradients=case.id in _WITH_GRADIENTS)
 
     def _run_dropout(self) -> None:
         """Dropout on the weights of stage 3, with values that are all 1."""
@@ -442,7 +463,7 @@ class ClassRun(Run):
                 layer.p = probes.DROPOUT_RATE
         self._rerun(loaded, "train mode", self.main.inputs)
         main = self.tensors.get("main")
-        if main is not None and not same(self.tensors.get("train mode", main), main):
+        if main is not None and not equal(self.tensors.get("train mode", main), main):
             self._rerun(loaded, "dropout, one key", probes.dropout_inputs(self.exercise, 64, 1), "dropout")
         module.eval()
 

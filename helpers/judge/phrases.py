@@ -61,6 +61,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{when}, your code returned `{kind}`; the exercise asks for {wanted}.",
         "What does the last line return?",
     ),
+    "nan-when": ("{when}, your output contains NaN or infinity.", "Where does the first one appear?"),
+    "roles-not-found": (
+        "The check could not find which of your parameters plays which role, so your numbers cannot be compared.",
+        "Would somebody else see which parameter makes q, k, v and the output?",
+    ),
     "numbers-differ": (
         "{when}, the numbers differ from the right ones.",
         "Go through the formula step by step and compare each with your line.",
@@ -169,7 +174,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "",
     ),
     "layout-interleaved": (
-        "Your fused projection is interleaved instead of in blocks. "
+        "Your fused projection does not hold all of q, then all of k, then all of v. "
         "That is a valid layout; weights from elsewhere will not fit it.",
         "",
     ),
@@ -199,6 +204,9 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "map-title": ("Which changed key (column) moves which query (row)", ""),
     "picture-title": ("{when}: output of one sample", ""),
 }  # fmt: skip
+
+# A mistake that is known by its error gave no numbers: the opening of its sentence is another one.
+NUMBERS_TO_ERROR = ("Your numbers are exactly what you get when", "This error is what you get when")
 
 # How a case is called in a sentence.
 CASE_WORDS: dict[str, str] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # The beginnings of ids, and the section (notebook, heading) that shows what they are about. The first that fits counts.
 _SECTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("heads-in-python", "not-a-parameter", "layers-built"), "01_self_attention_v1", "The whole layer"),
     (("scale-d-model", "scale-by-heads"), "04_multi_head_attention", "√d_k against √d_model"),
     (("scale-", "sqrt-of-int", "variance", "std-", "inverse-std"), "01_self_attention_v1", "Why √d"),
     (("k-not-", "k-wrong", "scores-", "features-"), "01_self_attention_v1", "From queries and keys to scores"),
@@ -18,7 +19,7 @@ _SECTIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("not-fused", "fuse-", "wrong-bias"), "02_self_attention_v2", "What the wide layer has to give"),
     (("fused-xavier", "ratio-", "fan-in"), "02_self_attention_v2", "What an initialisation sees"),
     (("mask-after", "minus-inf-after"), "03_self_attention_v3", "Why not afterwards?"),
-    (("fill-", "mask-multiplied", "mask-added", "additive", "zero-times"), "03_self_attention_v3",
+    (("fill-", "mask-multiplied", "additive", "zero-times"), "03_self_attention_v3",
      "What each fill value lets through"),
     (("nan-", "all-masked"), "03_self_attention_v3", "A query with nothing to look at"),
     (("causal-", "diagonal-"), "03_self_attention_v3", "Nobody looks ahead"),

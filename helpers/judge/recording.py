@@ -24,7 +24,7 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
     return dense.to(torch.float64 if dense.dtype == torch.float64 else torch.float32).numpy()
 
 
-def same(a: np.ndarray, b: np.ndarray, tolerance: float = CLOSE) -> bool:
+def equal(a: np.ndarray, b: np.ndarray, tolerance: float = CLOSE) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-5, atol=tolerance, equal_nan=True))
 
 

@@ -44,6 +44,12 @@ def _describe_numbers(dossier: Dossier, first: CaseResult) -> None:
     if all(dossier.group(result.case) == "empty rows" for result in dossier.failed):
         dossier.observe("empty-row-other", part)
         return
+    if np.isnan(first.largest_difference) or np.isinf(first.largest_difference):
+        dossier.observe("nan-when", part, when=phrases.case_words(first.case))
+        return
+    if _roles_are_open(dossier):
+        dossier.observe("roles-not-found", part)
+        return
     seen = behaviour(dossier.tensors, dossier.right, {result.case for result in dossier.failed})
     for id, values in seen:
         dossier.observe(id, part, **values)
@@ -52,6 +58,14 @@ def _describe_numbers(dossier: Dossier, first: CaseResult) -> None:
         dossier.observe("layer-without-influence", "formula", names=idle)
     if not seen and not idle:
         dossier.observe("numbers-differ", part, when=phrases.case_words(first.case))
+
+
+def _roles_are_open(dossier: Dossier) -> bool:
+    """Names of one's own, and not even all roles could be given."""
+    needed = 4 if dossier.exercise in ("SelfAttentionV3", "MultiHeadAttention") else 3
+    held = dossier.binding.get("roles", "")
+    leftover = dossier.binding.get("unbound") or dossier.facts.get("misfits")
+    return dossier.is_class and not dossier.facts.get("recognised") and len(held) < needed and bool(leftover)
 
 
 def _idle_layers(dossier: Dossier) -> str:
@@ -69,7 +83,7 @@ def _idle_layers(dossier: Dossier) -> str:
 def details(dossier: Dossier) -> tuple[str, ...]:
     """The smallest failing case in numbers: the row that differs most, yours and the expected one."""
     shown = [r for r in dossier.failed if r.outcome == "numbers" and r.yours is not None and r.yours.size]
-    if not shown:
+    if not shown or (dossier.is_class and _roles_are_open(dossier)):
         return ()
     result = min(shown, key=lambda r: (r.case not in _SMALL, r.case != "main"))
     assert result.yours is not None

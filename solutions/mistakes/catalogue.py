@@ -176,8 +176,8 @@ CATALOGUE: dict[str, Words] = {
         r"is a view and is being modified inplace|view.*modified inplace",
     ),
     "not-fused": Words(
-        "The three projections are still separate layers.",
-        "The result is right; this stage asks for one layer that makes q, k and v in one product.",
+        "q, k and v do not come from one layer.",
+        "The result is right; this stage asks for one weight that makes all three in one product.",
         "How can one matrix hold three?",
         "the contract of stage 2",
     ),
@@ -300,7 +300,7 @@ CATALOGUE: dict[str, Words] = {
     ),
     "softmax-over-batch": Words(
         "Your numbers are exactly what you get when the softmax runs over the samples of the batch.",
-        "One sentence then changes the result of another.",
+        "One sentence then changes the result of another. On three axes softmax does this by itself when dim= is missing.",
         "Can another sentence in the batch change your answer?",
         "PetrochukM/PyTorch-NLP#2; without dim=, softmax takes axis 0 of three: pytorch/pytorch#84524",
     ),
@@ -421,7 +421,7 @@ CATALOGUE: dict[str, Words] = {
     ),
     "fill-overflows-half": Words(
         "The fill value does not fit into float16.",
-        "In half precision the line raises an error; -1e9 is beyond its range of ±65504.",
+        "In half precision the line raises an error: float16 ends at ±65504.",
         "Which value does the dtype itself call its smallest?",
         "NVIDIA/apex#1052; facebookresearch/fairseq#3575",
         r"value cannot be converted to type at::Half without overflow",
@@ -467,12 +467,6 @@ CATALOGUE: dict[str, Words] = {
         "Every query sees just what it should not see.",
         "Read your mask aloud: does True mean keep or drop?",
         "lucidrains/halonet-pytorch#4; rasbt/LLMs-from-scratch#1061",
-    ),
-    "mask-added": Words(
-        "Your numbers are exactly what you get when the 0/1 mask is added to the scores.",
-        "A difference of 1 only nudges the weights; nothing is hidden.",
-        "How far must a score sink for its weight to become 0?",
-        "harvard-edge/cs249r_book PR#1785",
     ),
     "additive-read-as-binary": Words(
         "Your numbers are exactly what you get when the 0/1 mask is added to the scores.",
@@ -614,7 +608,7 @@ CATALOGUE: dict[str, Words] = {
     ),
     "causal-transposed": Words(
         "Your numbers are exactly what you get when rows and columns of the mask have changed places.",
-        "With a causal mask tokens then look at the future and not at the past.",
+        "With a causal mask tokens then look at the future; with a padding mask real tokens still look at padding.",
         "Draw row 0: what may the first token see?",
         "rasbt/LLMs-from-scratch#1061",
     ),
@@ -864,7 +858,7 @@ CATALOGUE: dict[str, Words] = {
     ),
     "dropout-rate-ignored": Words(
         "The share of dropped weights, or their scale, does not fit the rate that was asked for.",
-        "Perhaps a number stands in the code where the argument should be.",
+        "Perhaps a number stands in the code where the argument should be, or dropout is applied twice.",
         "Where does the rate that the caller gave end up?",
         "a relative of fixed-head-size",
     ),

@@ -12,6 +12,11 @@ def _fill(value):
     return hide
 
 
+@mistake("additive-read-as-binary", MASKED)
+def hide(self, scores, keep):
+    return scores + keep.to(scores.dtype)
+
+
 mistake("fill-tiny-positive", MASKED)(_fill(1e-20))
 mistake("fill-tiny-negative", MASKED)(_fill(-1e-9))
 mistake("fill-not-low-enough", MASKED)(_fill(-1.0))
@@ -35,11 +40,6 @@ for _value in (1.0, 5.0, 10.0, 100.0):
 @mistake("mask-multiplied", MASKED)
 def hide(self, scores, keep):
     return scores * keep
-
-
-@mistake("mask-added", MASKED)
-def hide(self, scores, keep):
-    return scores + keep.to(scores.dtype)
 
 
 @mistake("masked-fill-discarded", MASKED)

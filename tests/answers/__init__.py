@@ -40,3 +40,5 @@ def load() -> None:
     for kind in ("right", "wrong"):
         for what in ("functions", "v1", "v2", "v3", "multi_head"):
             import_module(f"{__name__}.{kind}_{what}")
+    import_module(f"{__name__}.right_unusual")
+    import_module(f"{__name__}.wrong_hidden")
