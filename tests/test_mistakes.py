@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from helpers.course import EXERCISES
 from helpers.judge import check_answer
-from helpers.judge.matrix import as_markdown, matrix
+from helpers.judge.matrix import as_markdown, matrix, names_in
 from solutions import mistakes
 from solutions.mistakes.catalogue import CATALOGUE
 from solutions.mistakes.steps import build
@@ -37,6 +38,24 @@ def test_a_known_mistake_in_a_class_is_named(case: tuple[str, Any]) -> None:
 )
 def test_a_known_wrong_function_is_refused(wrong: Any) -> None:
     assert not check_answer(wrong.function, wrong.exercise).passed
+
+
+def _pairs(exercise: str) -> list[tuple[Any, Any]]:
+    """Every twentieth pair of mistakes that replace different steps."""
+    variants = [v for v in mistakes.VARIANTS if exercise in v.exercises and not v.twin]
+    pairs = [(a, b) for a, b in combinations(variants, 2) if a.id != b.id and not set(a.steps) & set(b.steps)]
+    return pairs[::20]
+
+
+@pytest.mark.parametrize("exercise", ["SelfAttentionV1", "SelfAttentionV2", "SelfAttentionV3", "MultiHeadAttention"])
+def test_two_mistakes_at_once_are_refused_and_one_is_mostly_named(exercise: str) -> None:
+    pairs, named = _pairs(exercise), 0
+    for a, b in pairs:
+        verdict = check_answer(build(exercise, a, b), exercise)
+        assert not verdict.passed, (a.label, b.label)
+        ids, twins = names_in(verdict)
+        named += bool({a.id, b.id} & {*ids, *twins})
+    assert named >= 0.9 * len(pairs), f"{named} of {len(pairs)}"
 
 
 def test_every_id_has_its_words() -> None:

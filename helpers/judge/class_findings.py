@@ -261,14 +261,14 @@ def add_notes(dossier: Dossier) -> None:
 
 
 def _add_precision_notes(dossier: Dossier) -> None:
-    half, brain, meta = (dossier.facts.get(name) for name in ("half", "bfloat16", "meta"))
-    error = half or brain
+    half, brain, double, meta = (dossier.facts.get(name) for name in ("half", "bfloat16", "double", "meta"))
+    error = half or brain or double
     if half and "overflow" in half["message"]:
         dossier.note("fill-overflows-half")
     elif error and "dtype" in error["message"]:
         dossier.note("mask-dtype-clash")
     elif error:
-        dossier.note("half-raises", error=phrases.error_of(error))
+        dossier.note("other-dtype-raises", error=phrases.error_of(error))
     if meta and "meta" in meta["message"] and "device" in meta["message"] and "item" not in meta["message"]:
         dossier.note("mask-made-on-cpu")
     deep, expected = dossier.tensors.get("very large scores"), dossier.right.get("given/very large scores")

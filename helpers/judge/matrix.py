@@ -37,7 +37,7 @@ BY_RULE = {
 }
 
 
-def _names(verdict: Verdict) -> tuple[list[str], list[str]]:
+def names_in(verdict: Verdict) -> tuple[list[str], list[str]]:
     """The ids of the findings, and the twins that a message lists."""
     ids = [finding.id for finding in verdict.findings if finding.severity == "mistake"]
     twins: list[str] = []
@@ -64,7 +64,7 @@ def matrix() -> dict[str, dict[str, str]]:
 
 def _enter(table: dict[str, dict[str, str]], id: str, exercise: str, verdict: Verdict) -> None:
     """Several variants of one mistake share a cell; the weakest of them counts."""
-    ids, twins = _names(verdict)
+    ids, twins = names_in(verdict)
     if verdict.passed:
         text = "accepted"
     elif id in ids:

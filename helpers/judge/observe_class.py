@@ -489,7 +489,7 @@ class ClassRun(Run):
         deep = tuple(30 * x for x in case.inputs)
         if masked:
             self._rerun(loaded, "very large scores", deep, mask=case.mask)
-        for name, dtype in (("half", torch.float16), ("bfloat16", torch.bfloat16)):
+        for name, dtype in (("double", torch.float64), ("half", torch.float16), ("bfloat16", torch.bfloat16)):
             inputs = tuple(x.to(dtype) for x in case.inputs)
 
             def run(inputs: tuple[torch.Tensor, ...] = inputs, dtype: torch.dtype = dtype) -> Any:

@@ -193,7 +193,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "It passes, but with very large scores your fill is no longer lower than all of them.",
         "Is your number lower than every real score, or just low?",
     ),
-    "half-raises": ("It passes; in half precision it raises {error}.", ""),
+    "other-dtype-raises": ("It passes in float32; in another precision it raises {error}.", ""),
     "more-dropout": ("There is more dropout than the exercise asks for. On the weights it is right.", ""),
     "dropout-not-asked": ("There is dropout, which this exercise does not ask for.", ""),
     "details-row": ("output{index}", ""),
