@@ -91,7 +91,7 @@ def image(shown: Any) -> str:
 
 def another(control: Any) -> Any:
     """A value that the control does not have now."""
-    if isinstance(control, ipywidgets.Checkbox):
+    if isinstance(control, ipywidgets.Checkbox | ipywidgets.ToggleButton):
         return not control.value
     if hasattr(control, "options"):
         values = [option[1] if isinstance(option, tuple) else option for option in control.options]

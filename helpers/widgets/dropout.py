@@ -62,7 +62,6 @@ def dropped(weights: torch.Tensor, rate: float, mode: str, draw: int, queries: l
     mean = draws.sum(dim=-1).mean().item()
     if training:
         gone = int(((one == 0) & (weights > 0)).sum())
-        gone = int(((one == 0) & (weights > 0)).sum())
         first = f"Draw {draw}, rate {rate:g}: {gone} of {one.numel()} weights are gone."
     else:
         first = "In eval mode nothing is dropped, whatever the rate is."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gc
 import io
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
         self._asked = dict(controls)
         self._show = show
         self._busy = False
+        self._one_at_a_time = threading.RLock()  # JupyterLab may hand two changes to two threads of the kernel
         self.picture_data: Mapping[str, Any] = {}
         for control in self.controls.values():
             control.observe(lambda change: self.refresh(), names="value")
@@ -69,14 +71,15 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
 
     def refresh(self) -> None:
         """Draw what the controls say now. The old picture stays until the new one is complete."""
-        if self._busy:  # `show` may set controls itself
-            return
-        self._busy = True
-        try:
-            with _collected_at_once():
-                self._draw()
-        finally:
-            self._busy = False
+        with self._one_at_a_time:
+            if self._busy:  # `show` may set controls itself
+                return
+            self._busy = True
+            try:
+                with _collected_at_once():
+                    self._draw()
+            finally:
+                self._busy = False
 
     def _draw(self) -> None:
         shown = self._show(**{name: control.value for name, control in self._asked.items()})
@@ -166,10 +169,16 @@ def counter(label: str, last: int) -> Any:
     return ipywidgets.BoundedIntText(value=1, min=1, max=last, **_look(label, "160px"))
 
 
-def tick(label: str, value: bool, tooltip: str = "") -> Any:
-    """Yes or no. A box without a label needs a tooltip: it is read aloud in its place."""
+def tick(label: str, value: bool) -> Any:
+    """Yes or no."""
     layout = ipywidgets.Layout(width="max-content")
-    return ipywidgets.Checkbox(description=label, value=value, indent=False, tooltip=tooltip, layout=layout)
+    return ipywidgets.Checkbox(description=label, value=value, indent=False, layout=layout)
+
+
+def square(value: bool, tooltip: str) -> Any:
+    """One square of a grid, pressed or not. It has no text of its own, so the tooltip is read aloud."""
+    layout = ipywidgets.Layout(width="34px", height="24px", padding="0")
+    return ipywidgets.ToggleButton(value=value, tooltip=tooltip, layout=layout)
 
 
 def counting_button(label: str, counted: Any, by: int) -> Any:

@@ -20,7 +20,7 @@ from helpers.plots.heatmaps import scores_panel, weights_panel
 from helpers.plots.inputs import array
 from helpers.plots.masks import share
 from helpers.plots.panels import arrange
-from helpers.widgets.explorer import Explorer, Shown, choice, names_for, one_sample, tick
+from helpers.widgets.explorer import Explorer, Shown, choice, names_for, one_sample, square
 from helpers.words import yours
 
 CAUSAL, PADDING, BOTH, WINDOW, OWN = "causal", "padding", "causal and padding", "window of 3", "own clicks"
@@ -81,34 +81,34 @@ def mask_of(kind: str, length: int) -> torch.Tensor:
 
 
 class Grid:
-    """One box to tick for each cell of a mask; ticked = may look.
+    """One square to press for each cell of a mask; pressed = may look.
 
-    cells: "query 0, key 1" → its box; box: all of them with their labels
+    cells: "query 0, key 1" → its square; box: all of them with their labels
     """
 
     def __init__(self, tokens: list[str], mask: torch.Tensor):
         self.tokens = tokens
         pairs = [(i, j) for i in range(len(tokens)) for j in range(len(tokens))]
         self.cells = {
-            f"query {i}, key {j}": tick("", bool(mask[i, j]), f"{tokens[i]} may look at {tokens[j]}") for i, j in pairs
+            f"query {i}, key {j}": square(bool(mask[i, j]), f"{tokens[i]} may look at {tokens[j]}") for i, j in pairs
         }
-        boxes = list(self.cells.values())
+        squares = list(self.cells.values())
         parts = [ipywidgets.Label("may look at"), *(ipywidgets.Label(token) for token in tokens)]
         for i, token in enumerate(tokens):
-            parts += [ipywidgets.Label(token), *boxes[i * len(tokens) : (i + 1) * len(tokens)]]
+            parts += [ipywidgets.Label(token), *squares[i * len(tokens) : (i + 1) * len(tokens)]]
         columns = f"max-content repeat({len(tokens)}, max-content)"
         layout = ipywidgets.Layout(grid_template_columns=columns, grid_gap="0 12px", margin="4px 0 4px 24px")
         self.box = ipywidgets.GridBox(parts, layout=layout)
 
     def mask(self) -> torch.Tensor:
-        """What is ticked. returns: (L, L), bool, True = may look"""
-        ticked = [box.value for box in self.cells.values()]
-        return torch.tensor(ticked).view(len(self.tokens), len(self.tokens))
+        """What is pressed. returns: (L, L), bool, True = may look"""
+        pressed = [each.value for each in self.cells.values()]
+        return torch.tensor(pressed).view(len(self.tokens), len(self.tokens))
 
     def take(self, mask: torch.Tensor) -> None:
-        """Tick what the mask lets through. mask: (L, L)"""
-        for box, value in zip(self.cells.values(), mask.flatten().tolist(), strict=True):
-            box.value = value
+        """Press what the mask lets through. mask: (L, L)"""
+        for each, value in zip(self.cells.values(), mask.flatten().tolist(), strict=True):
+            each.value = value
 
 
 # ---- whose weights ---------------------------------------------------------------------------------------
