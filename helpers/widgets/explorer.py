@@ -178,7 +178,14 @@ def tick(label: str, value: bool) -> Any:
 def square(value: bool, tooltip: str) -> Any:
     """One square of a grid, pressed or not. It has no text of its own, so the tooltip is read aloud."""
     layout = ipywidgets.Layout(width="34px", height="24px", padding="0")
-    return ipywidgets.ToggleButton(value=value, tooltip=tooltip, layout=layout)
+    button = ipywidgets.ToggleButton(value=value, tooltip=tooltip, layout=layout)
+
+    def colour(_: Any = None) -> None:
+        button.button_style = "primary" if button.value else ""
+
+    button.observe(colour, "value")
+    colour()
+    return button
 
 
 def counting_button(label: str, counted: Any, by: int) -> Any:
