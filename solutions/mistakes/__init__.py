@@ -81,7 +81,7 @@ def wrong(id: str, exercise: str) -> Callable[[Any], Any]:
 def load_all() -> None:
     """Import every theme, so that the lists are full."""
     from solutions.mistakes import dropout, heads, masks, module, projections, scores, softmax  # noqa: F401, I001
-    from solutions.mistakes import functions  # after the steps, which it turns into functions
+    from solutions.mistakes import functions, whole  # noqa: F401  after the steps, which `functions` turns into functions
 
     if not any(wrong_one.exercise == "attention_scores" for wrong_one in WRONG_FUNCTIONS):
         functions.register_steps()
