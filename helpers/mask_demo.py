@@ -359,18 +359,6 @@ def _largest_weight(task: str, rate: float, seed: int, steps: int = 300) -> floa
 # ---------------------------------------------------------------- the output projection
 
 
-def fold_output_projection(
-    value_weight: torch.Tensor, value_bias: torch.Tensor, output_proj: nn.Linear
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fold the output projection into the value projection: one matrix that does both.
-
-    value_weight: (d, d), value_bias: (d,); the weights sum to 1, so the output's bias can move along.
-    returns: weight (d, d) and bias (d,) of the folded value projection
-    """
-    weight, bias = output_proj.weight.detach(), output_proj.bias.detach()
-    return weight @ value_weight, weight @ value_bias + bias
-
-
 def deep_stack(
     depth: int, steps: int, seeds: Sequence[int], *, norm: bool = False
 ) -> tuple[dict[str, list[float]], dict[str, list[list[float]]]]:

@@ -67,10 +67,6 @@ def _all_visible_and_large() -> tuple[torch.Tensor, torch.Tensor]:
     return 100 * tokens(200, 2, 5, 7), torch.ones(5, 7, dtype=torch.bool)
 
 
-def _one_visible_and_large() -> tuple[torch.Tensor, torch.Tensor]:
-    return 100 * tokens(200, 2, 5, 7), keep_one(202, 2, 5, 7)
-
-
 def _mask_calls() -> list[Call]:
     """For the functions that take scores and a mask."""
     shape = (2, 5, 7)

@@ -48,7 +48,7 @@ def same_numbers(
     for case in passing:  # where the answer is right, the mistake must be right
         explains &= agrees(fingerprint(outputs[case]), known[case]) | _late_difference(case)
     best = sorted(np.flatnonzero(explains), key=lambda i: -agreement[:, i].mean())
-    names = [labels[i] for i in best if not labels[i].startswith(without)] if without else [labels[i] for i in best]
+    names = [labels[i] for i in best if not labels[i].startswith(without)]
     return _match(names) if names else None
 
 

@@ -48,11 +48,11 @@ def _by_numbers(dossier: Dossier) -> bool:
     outputs = {case: dossier.tensors[case] for case in dossier.right if case in dossier.tensors}
     wrong = [result.case for result in dossier.failed if result.outcome in ("numbers", "shape")]
     not_right = {result.case for result in dossier.results if result.outcome != "right"}
+    book, exercise, without = dossier.book, dossier.exercise, _not_meant(dossier)
     for groups in (_PLAIN, ("mask", "forms"), ("low", "large", "large mask", "empty rows")):
         cases = [case for case in wrong if dossier.group(case) in groups]
         if len(cases) > 1 and not _has_all_biases(dossier):
             cases = [case for case in cases if case != "biased"]  # recorded with a bias in every layer
-        book, exercise, without = dossier.book, dossier.exercise, _not_meant(dossier)
         match = same_numbers(book, exercise, outputs, cases, not_right, without) if cases else None
         if match is None and "main" in cases and "candidates" in dossier.tensors:
             match = same_numbers_under_another_reading(book, exercise, dossier.tensors["candidates"])
@@ -63,7 +63,7 @@ def _by_numbers(dossier: Dossier) -> bool:
         _add_match(dossier, match, dossier.part(cases[0]))
         if groups is _PLAIN and len(match.ids) == 1:
             masked = [case for case in wrong if dossier.group(case) == "mask"]
-            second = second_mistake(dossier.book, dossier.exercise, match.ids[0], outputs, masked)
+            second = second_mistake(book, exercise, match.ids[0], outputs, masked)
             if second:
                 dossier.mistake(second, "mask")
         return True
@@ -72,11 +72,8 @@ def _by_numbers(dossier: Dossier) -> bool:
 
 def _not_meant(dossier: Dossier) -> tuple[str, ...]:
     """A bare parameter may be stored either way round; with names of one's own, roles and order are free as well."""
-    if not dossier.is_class or dossier.binding.get("linear", True):
-        return () if dossier.binding.get("contract", True) else ("roles-swapped", "fused-order")
-    return ("weight-transposed",) if dossier.binding.get("contract") else (
-        "weight-transposed", "roles-swapped", "fused-order"
-    )  # fmt: skip
+    by_name, linear = dossier.binding.get("contract", True), dossier.binding.get("linear", True)
+    return (() if by_name else ("roles-swapped", "fused-order")) + (() if linear else ("weight-transposed",))
 
 
 def _has_all_biases(dossier: Dossier) -> bool:
@@ -97,9 +94,8 @@ def _by_error(dossier: Dossier, raised: list[CaseResult]) -> bool:
         if id:
             dossier.mistake(id, dossier.part(result.case), raised=True)
             when, line = phrases.case_words(result.case), phrases.line_of(error)
-            dossier.observe(
-                "raises", dossier.part(result.case), when=when, error=phrases.error_of(error), line=line
-            )  # fmt: skip
+            told = phrases.error_of(error)
+            dossier.observe("raises", dossier.part(result.case), when=when, error=told, line=line)
             return True
     return False
 

@@ -228,11 +228,9 @@ class ClassRun(Run):
 
     def _describe(self, module: nn.Module) -> None:
         d, h = self.main.d, self.main.h
-        units, _, misfits = find_units(module, d, h)
+        _, _, misfits = find_units(module, d, h)
         registered = {id(thing) for thing in (*module.modules(), *module.parameters(), *module.buffers())}
         self.facts |= {
-            "parameter_count": sum(parameter.numel() for parameter in module.parameters()),
-            "units": {unit.key: unit.roles for unit in units},
             "misfits": {n: list(p.shape) for n, p in module.named_parameters() if n in misfits},
             "shapes": {name: list(parameter.shape) for name, parameter in module.named_parameters()},
             "unregistered": _unregistered(module, registered),

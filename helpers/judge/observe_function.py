@@ -11,7 +11,7 @@ from torch import nn
 from helpers.judge.function_probes import FUNCTION_CALLS, Call
 from helpers.judge.guard import Raised, Spy, attempt, does_nothing
 from helpers.judge.probes import tokens
-from helpers.judge.recording import READY_MADE, Run, as_array, direction, is_open_blank, parameters_of
+from helpers.judge.recording import READY_MADE, Run, as_array, direction, is_open_blank
 
 _BY_HAND = {
     "softmax": ("softmax", "log_softmax", "softmin"),
@@ -48,9 +48,6 @@ class FunctionRun(Run):
         if first and raised is not None and is_open_blank(raised):
             self.facts |= {"trouble": "blank", "raised": vars(raised)}
             return False
-        if raised is not None and first:
-            self.facts["expected_arguments"] = len(arguments)
-            self.facts["arguments"] = parameters_of(self.answer)
         if first:
             self.facts["forbidden"] = self._ready_made(spy.called)
         value, raised = self._finish(value, raised, arguments)

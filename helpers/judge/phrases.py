@@ -114,10 +114,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "What is random in your code, or what does it remember?",
     ),
     "gradient-nan": ("The output is right, but a gradient is NaN.", "Where does a NaN get hidden after it appeared?"),
-    "gradient-differs": (
-        "The output is right, but the gradients are not.",
-        "Does every number in your formula come from the graph?",
-    ),
     "weights-not-found": (
         "The numbers are right, but not every projection could be found among the module's parameters.",
         "Does the module know all of its weights?",

@@ -39,8 +39,9 @@ def weights(d: int, kind: WeightSet) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(value, dtype=torch.float32) for name, value in result.items()}
 
 
+@lru_cache
 def flat_weights(d: int, kind: WeightSet) -> torch.Tensor:
-    """All probe weights in one vector, in the order of `offsets`."""
+    """All probe weights in one vector, in the order of `offsets`. To be read, not written."""
     return torch.cat([value.flatten() for value in weights(d, kind).values()])
 
 
@@ -238,7 +239,7 @@ def _cross_cases() -> tuple[Case, ...]:
         Case("large scores", "large", 24, 4, (10 * q, 10 * k, 10 * v), tolerance=2e-3),
         Case("many samples", "sizes", 24, 4, (tokens(67, 9, 3, 24), tokens(68, 9, 4, 24), tokens(69, 9, 4, 24))),
         Case("self, longer", "sizes", 24, 4, (tokens(70, 2, 9, 24),) * 3),
-        Case("eight heads", "sizes", 16, 8, (tokens(75, 2, 3, 16), tokens(76, 2, 5, 16), tokens(77, 2, 5, 16))),
+        Case("eight heads", "sizes", 40, 8, (tokens(75, 2, 3, 40), tokens(76, 2, 5, 40), tokens(77, 2, 5, 40))),
         Case("equal tokens", "property", 24, 4, (q, k, v[:, :1].repeat(1, 7, 1))),
         Case("one of the equal tokens", "property", 24, 4, (q, k[:, :1], v[:, :1])),
         Case("other sample changed", "property", 24, 4, (q, other_k, other_v)),

@@ -141,12 +141,6 @@ CATALOGUE: dict[str, Words] = {
         "What does nn.Linear hold besides its matrix?",
         "neetcode-gh/leetcode#5219",
     ),
-    "parameter-unused": Words(
-        "A projection never reaches the result.",
-        "Its gradient is zero, so it learns nothing.",
-        "Which of your layers is never asked?",
-        "sooftware/attentions#1",
-    ),
     # ------------------------------------------------------------------------------------- fused QKV
     "fused-order": Words(
         "Your numbers are exactly what you get when the outputs of the fused projection are not q, k, v in three blocks, in that order.",
@@ -1034,12 +1028,6 @@ CATALOGUE: dict[str, Words] = {
         "Head i must fill the outputs i * d_k up to (i + 1) * d_k.",
         "Which rows of the wide weight belong to head 0?",
         "a relative of fused-order",
-    ),
-    "weights-shared": Words(
-        "The new layer follows when the old one is changed afterwards.",
-        "It should hold its own copy of the weights.",
-        "Does your layer own its numbers, or does it borrow them?",
-        "a slip",
     ),
     "xavier-normal": Words(
         "The weights are drawn from a normal distribution.",
