@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from helpers import paths
+from helpers.classroom.commands import app as classroom
 from helpers.course import BY_NAME, NOTEBOOKS
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ WIDE = 140  # columns for the wide table of `bench` where the output goes to a f
 CANNOT = 2  # the exit code when a command cannot do what was asked; 1 means that not all is passed
 
 app = typer.Typer(
-    help="Tools around the course: grade notebooks, solve them, refresh their outputs.",
+    help="Tools around the course: grade notebooks or a class, solve notebooks, refresh their outputs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(classroom, name="class")
 Timeout = Annotated[float, typer.Option(min=1, metavar="S", help="Seconds that one cell may take.")]
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 TOKENS = ("the", "cat", "sleeps", "because", "it", "ate")
 _KINDS = (0, 1, 2, 0, 1, 2)  # connecting word, being, deed: "it" is near "cat", "ate" is near "sleeps"
@@ -28,6 +30,8 @@ _LOOKS_FOR = {
 }
 
 NO_SCALE, BY_ROOT, BY_WIDTH = "no scale", "÷ √d", "÷ d"
+# What the dot products are multiplied with, by the width d; None is what PyTorch's own attention does.
+SCALES: dict[str, Callable[[int], float] | None] = {NO_SCALE: lambda d: 1.0, BY_ROOT: None, BY_WIDTH: lambda d: 1 / d}
 
 
 def sentence(d: int = 16, seed: int = 0) -> tuple[list[str], torch.Tensor]:
@@ -100,14 +104,36 @@ def attention_weights(
     return F.scaled_dot_product_attention(q, k, identity, attn_mask=may_look, scale=scale)
 
 
+def scores(q: torch.Tensor, k: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+    """The scores inside PyTorch's own attention: what its softmax is given.
+
+    q: (..., L_q, d); k: (..., L_k, d)
+    scale: what the dot products are multiplied with; None for 1 / √d
+    returns: (..., L_q, L_k), without gradients
+    """
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _BeforeSoftmax() as seen:  # a fused kernel would hide them
+        F.scaled_dot_product_attention(q, k, k, scale=scale)
+    return seen.scores
+
+
+class _BeforeSoftmax(TorchDispatchMode):
+    """Keeps what is given to a softmax, also to one inside a function of PyTorch."""
+
+    scores: torch.Tensor
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "softmax" in func.name():
+            self.scores = args[0]
+        return func(*args, **(kwargs or {}))
+
+
 def score_path(q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The three stations from queries and keys to weights, for a picture.
 
     q: (..., L_q, d); k: (..., L_k, d)
     returns: scores, scaled scores and weights, each (..., L_q, L_k)
     """
-    scores = torch.einsum("...id,...jd->...ij", q, k)
-    return scores, scores * q.shape[-1] ** -0.5, attention_weights(q, k)
+    return scores(q, k, scale=1.0), scores(q, k), attention_weights(q, k)
 
 
 def wrong_axis_weights(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -131,9 +157,9 @@ def scale_experiment(
     """
     stds: dict[str, list[float]] = {}
     entropies: dict[str, list[float]] = {}
-    for label, scores in _random_scores(widths, seed, n_queries, n_keys):
-        stds.setdefault(label, []).append(scores.std().item())
-        entropy = torch.special.entr(scores.softmax(dim=-1)).sum(dim=-1)  # (n_queries,)
+    for label, table in _random_scores(widths, seed, n_queries, n_keys):
+        stds.setdefault(label, []).append(table.std().item())
+        entropy = torch.special.entr(table.softmax(dim=-1)).sum(dim=-1)  # (n_queries,)
         entropies.setdefault(label, []).append(entropy.mean().item())
     return stds, entropies
 
@@ -147,8 +173,8 @@ def gradient_experiment(
     """
     jacobian = torch.func.vmap(torch.func.jacrev(lambda row: row.softmax(dim=-1)))
     norms: dict[str, list[float]] = {}
-    for label, scores in _random_scores(widths, seed, n_queries, n_keys):
-        norms.setdefault(label, []).append(torch.linalg.matrix_norm(jacobian(scores)).mean().item())
+    for label, table in _random_scores(widths, seed, n_queries, n_keys):
+        norms.setdefault(label, []).append(torch.linalg.matrix_norm(jacobian(table)).mean().item())
     return norms
 
 
@@ -165,7 +191,7 @@ def attention_flops(length: int, d: int) -> tuple[int, int]:
     with FlopCounterMode(display=False) as projecting:
         q, k, v = (layer(x) for layer in layers)  # each (1, length, d)
     with FlopCounterMode(display=False) as attending:
-        torch.einsum("bij,bjd->bid", torch.einsum("bid,bjd->bij", q, k), v)  # (1, length, d)
+        F.scaled_dot_product_attention(q, k, v)  # (1, length, d)
     return projecting.get_total_flops(), attending.get_total_flops()
 
 
@@ -246,6 +272,5 @@ def _random_scores(widths: Sequence[int], seed: int, n_queries: int, n_keys: int
     for d in widths:
         q = torch.randn(n_queries, d, generator=generator)
         k = torch.randn(n_keys, d, generator=generator)
-        scores = torch.einsum("id,jd->ij", q, k)
-        for label, factor in ((NO_SCALE, 1.0), (BY_ROOT, d**-0.5), (BY_WIDTH, 1 / d)):
-            yield label, factor * scores
+        for label, scale in SCALES.items():
+            yield label, scores(q, k, None if scale is None else scale(d))

@@ -14,7 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from helpers import demo
+from helpers.plots import masks
+
 EQUAL_CLUES, ONE_CLEAR_CLUE = "seven equal clues", "one clear clue, six faint ones"
+PAD = "[pad]"
 LEARNED, LEFT_OUT, ONLY_SMALLER = "learned", "left out", "left out, branch ÷ √3"
 
 
@@ -53,33 +57,58 @@ class LibraryAttention(nn.Module):
             self.output_proj = nn.Linear(d, d)
 
     def forward(self, x: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
-        q, k, v = self.proj(x).chunk(3, dim=-1)  # (B, L, 3d) → three times (B, L, d)
-        may_look = None if attention_mask is None else attention_mask != 0
-        rate = self.dropout_rate if self.training else 0.0
-        return self.output_proj(F.scaled_dot_product_attention(q, k, v, attn_mask=may_look, dropout_p=rate))
+        return self.output_proj(self._attend(x, attention_mask, need_weights=False)[0])
+
+    def weights(self, x: torch.Tensor) -> torch.Tensor:
+        """The weights without a mask. (B, L, d) → (B, L, L)"""
+        return self._attend(x, None, need_weights=True)[1]
+
+    def _attend(self, x: torch.Tensor, mask: torch.Tensor | None, *, need_weights: bool) -> tuple[Any, Any]:
+        """PyTorch's function for several heads, with one. Returns what the head gathered, and its weights."""
+        B, L, d = x.shape
+        tokens = x.transpose(0, 1)  # (L, B, d): it takes the batch second
+        gathered, weights = F.multi_head_attention_forward(
+            *(tokens, tokens, tokens),
+            embed_dim_to_check=d,
+            num_heads=1,
+            in_proj_weight=self.proj.weight,
+            in_proj_bias=self.proj.bias,
+            bias_k=None,
+            bias_v=None,
+            add_zero_attn=False,
+            dropout_p=self.dropout_rate,
+            out_proj_weight=torch.eye(d),  # changes nothing: the output projection of this layer comes after it
+            out_proj_bias=None,
+            training=self.training,
+            need_weights=need_weights,
+            attn_mask=None if mask is None else (mask == 0).expand(B, L, L),
+        )
+        return gathered.transpose(0, 1), weights
 
 
 # ---------------------------------------------------------------- masks
 
 
 def causal(length: int) -> torch.Tensor:
-    """The causal mask as PyTorch's own transformer makes it. returns: (L, L), bool, True = may look."""
-    return nn.Transformer.generate_square_subsequent_mask(length) == 0
+    """The causal mask of PyTorch's own attention: where equal scores get any weight.
 
-
-def padding(lengths: Sequence[int], max_length: int, *, left: bool = False) -> torch.Tensor:
-    """A padding mask for samples of these lengths, padded on the right or on the left.
-
-    returns: (B, 1, max_length), bool, True = a real token
-    raises: ValueError when a length is not between 0 and max_length
+    returns: (L, L), bool, True = may look
     """
-    if any(not 0 <= length <= max_length for length in lengths):
-        raise ValueError(f"Every length must be between 0 and {max_length}, not {list(lengths)}.")
-    rows = []
-    for length in lengths:
-        real, empty = torch.ones(length, dtype=torch.bool), torch.zeros(max_length - length, dtype=torch.bool)
-        rows.append(torch.cat([empty, real] if left else [real, empty]))
-    return torch.stack(rows).unsqueeze(1)  # (B, 1, max_length)
+    equal = torch.zeros(length, 1)
+    return F.scaled_dot_product_attention(equal, equal, torch.eye(length), is_causal=True) > 0
+
+
+def padding(batch: Sequence[Sequence[str]]) -> torch.Tensor:
+    """The padding mask of a batch of sentences that are filled up with PAD.
+
+    batch: B lists of L words
+    returns: (B, 1, L), bool, True = a real token
+    raises: ValueError when the sentences differ in length
+    """
+    lengths = sorted({len(words) for words in batch})
+    if len(lengths) != 1:
+        raise ValueError(f"All sentences of a batch must have one length; these have {lengths}.")
+    return torch.tensor([[[word != PAD for word in words]] for words in batch])
 
 
 def moved(
@@ -137,13 +166,19 @@ def random_scores(length: int, spread: float = 1.0, seed: int = 0) -> torch.Tens
     return spread * torch.randn(length, length, generator=torch.Generator().manual_seed(seed))
 
 
-def filled_weights(scores: torch.Tensor, mask: torch.Tensor, fill: float) -> torch.Tensor:
-    """Weights after `fill` was written into the hidden places of the scores.
+def filled(scores: torch.Tensor, mask: torch.Tensor, fill: float) -> torch.Tensor:
+    """The scores of a picture with `fill` in the hidden places: numbers only, no gradient flows back.
 
     scores: (..., L_q, L_k); mask broadcasts to it, non-zero = may look. returns: (..., L_q, L_k)
     raises: RuntimeError when the dtype of the scores cannot hold `fill`
     """
-    return scores.masked_fill(mask == 0, fill).softmax(dim=-1)
+    held = scores.new_zeros(1).masked_fill(torch.tensor([True]), fill).item()  # raises where numpy would round to -inf
+    return torch.from_numpy(masks.filled(scores.detach().numpy(), (mask != 0).numpy(), held))
+
+
+def filled_weights(scores: torch.Tensor, mask: torch.Tensor, fill: float) -> torch.Tensor:
+    """Weights after `fill` was written into the hidden places of the scores. Shapes and errors as in `filled`."""
+    return filled(scores, mask, fill).softmax(dim=-1)
 
 
 def tutorial_weights(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -153,7 +188,7 @@ def tutorial_weights(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 def zeroed_weights(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Softmax over all keys first, hidden weights set to 0 afterwards. Shapes as in `filled_weights`."""
-    return scores.softmax(dim=-1) * (mask != 0)
+    return F.softmax(scores, -1) * (mask != 0)
 
 
 def leaked(weights: torch.Tensor, mask: torch.Tensor) -> float:
@@ -197,16 +232,16 @@ def hidden_key_table(seed: int = 0) -> Table:
     other_k, other_v = k.clone(), v.clone()
     other_k[-1] += 2
     other_v[-1] += 2
-    mask = padding([4], 5)[0]  # (1, 5)
+    mask = padding([["a", "b", "c", "d", PAD]])[0]  # (1, 5)
     ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-        "no mask": lambda scores: scores.softmax(dim=-1),
+        "no mask": lambda scores: F.softmax(scores, -1),
         "1e-20 before softmax": lambda scores: tutorial_weights(scores, mask),
         "0 after softmax": lambda scores: zeroed_weights(scores, mask),
         "-inf before softmax": lambda scores: filled_weights(scores, mask, float("-inf")),
     }
 
     def weights(weigh: Callable[[torch.Tensor], torch.Tensor], k: torch.Tensor) -> torch.Tensor:
-        return weigh(torch.einsum("id,jd->ij", q, k) * 8**-0.5)  # (1, 5)
+        return weigh(demo.scores(q, k))  # (1, 5)
 
     rows = []
     for name, weigh in ways.items():
@@ -350,9 +385,7 @@ def _largest_weight(task: str, rate: float, seed: int, steps: int = 300) -> floa
             optimizer.step()
         x, _ = _clues(task, 1000)
     with torch.no_grad():
-        q, k, _ = layer.proj(x).chunk(3, dim=-1)  # three times (1000, 8, 16)
-        identity = torch.eye(8).expand(1000, -1, -1)
-        weights = F.scaled_dot_product_attention(q[:, :1], k, identity)  # (1000, 1, 8)
+        weights = layer.eval().weights(x)[:, 0]  # (1000, 8, 8) → (1000, 8): those of the query
     return weights.max(dim=-1).values.mean().item()
 
 

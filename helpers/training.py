@@ -176,19 +176,19 @@ class LibraryAttention(nn.MultiheadAttention):
 
 
 class _WrongLayer(nn.Module):
-    """Projections of a multi-head layer whose heads are cut or joined wrongly on purpose."""
+    """A multi-head layer whose heads are cut or joined wrongly on purpose."""
 
     def __init__(self, d_model: int, h: int):
         super().__init__()
         self.h = h
-        self.streams = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(3))
         self.out = nn.Linear(d_model, d_model)
 
-    def cut(self, x: torch.Tensor) -> torch.Tensor:
+    def cut(self, stream: int, x: torch.Tensor) -> torch.Tensor:
+        """One of queries, keys and values. (B, L, d_model) → (B, h, L, d_k)"""
         raise NotImplementedError
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        q, k, v = (self.cut(stream(x)) for stream, x in zip(self.streams, (q, k, v), strict=True))  # (B, h, L, d_k)
+        q, k, v = (self.cut(stream, x) for stream, x in enumerate((q, k, v)))  # (B, h, L, d_k)
         context = demo.attention_weights(q, k) @ v  # (B, h, L, d_k)
         return self.out(context.reshape(len(q), -1, self.out.in_features))  # joined without moving the heads back
 
@@ -196,12 +196,21 @@ class _WrongLayer(nn.Module):
 class HeadsCutByView(_WrongLayer):
     """Wrong on purpose: heads are cut by view alone, so a head gets some tokens, not some features."""
 
-    def cut(self, x: torch.Tensor) -> torch.Tensor:
-        return x.view(len(x), self.h, x.shape[1], -1)  # (B, L, d_model) → (B, h, L, d_k), tokens mixed up
+    def __init__(self, d_model: int, h: int):
+        super().__init__(d_model, h)
+        self.streams = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(3))
+
+    def cut(self, stream: int, x: torch.Tensor) -> torch.Tensor:
+        return self.streams[stream](x).view(len(x), self.h, x.shape[1], -1)  # tokens mixed up
 
 
 class HeadsJoinedByView(_WrongLayer):
-    """Wrong on purpose: heads are cut rightly, but joined without moving them back beside the features."""
+    """Wrong on purpose: each head has its own small layers, and the heads are joined by view alone."""
 
-    def cut(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.stack(x.chunk(self.h, dim=-1), dim=1)  # (B, L, d_model) → (B, h, L, d_k)
+    def __init__(self, d_model: int, h: int):
+        super().__init__(d_model, h)
+        self.small = nn.ModuleList(nn.Linear(d_model, d_model // h) for _ in range(3 * h))  # h for each stream
+
+    def cut(self, stream: int, x: torch.Tensor) -> torch.Tensor:
+        layers = self.small[stream * self.h : (stream + 1) * self.h]
+        return torch.stack([layer(x) for layer in layers], dim=1)  # h × (B, L, d_k) → (B, h, L, d_k)

@@ -64,6 +64,7 @@ def modules_in(room: str) -> list[str]:
 
 
 COMPARING = (
+    "helpers.judge.untrusted",
     "helpers.judge.compare",
     "helpers.judge.dossier",
     "helpers.judge.class_findings",
@@ -92,6 +93,7 @@ ONLY = [
     ("helpers.course", ()),
     ("helpers.plots", ("helpers.plots",)),
     ("helpers.judge.compare", ("helpers.course", *COMPARING)),
+    ("helpers.judge.untrusted", COMPARING),
 ]
 
 

@@ -93,7 +93,7 @@ def test_the_loop_starts_more_matmuls_from_more_pieces(results: table.Results) -
     assert at[LOOP].launches == 2 * 5 + 1  # each head: three projections, scores, weighted sum; then the output
     assert at[FOUR].launches == at[YOURS].launches == 6
     assert at[FUSED].launches == 4
-    assert (at[LOOP].pieces, at[FOUR].pieces, at[FUSED].pieces) == (14, 8, 4)
+    assert (at[LOOP].pieces, at[YOURS].pieces, at[FOUR].pieces) == (14, 8, 4)
 
 
 def test_layers_that_differ_are_not_timed() -> None:

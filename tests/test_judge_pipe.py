@@ -226,9 +226,9 @@ def test_every_exercise_is_checked_where_solutions_cannot_be_imported() -> None:
 # ------------------------------------------------------------------------------------------ the probes
 
 
-def digest_of_probes() -> str:
-    """One number for every input, mask, weight and argument of every probe."""
-    seen = hashlib.sha256()
+def digest_of_probes(seed: int | None) -> str:
+    """One number for every input, mask, weight and argument of every probe of a draw."""
+    draw, seen = probes.Draw(seed), hashlib.sha256()
 
     def add(thing: Any) -> None:
         if isinstance(thing, torch.Tensor):
@@ -245,28 +245,30 @@ def digest_of_probes() -> str:
             seen.update(repr(thing).encode())
 
     for exercise in probes.CLASSES:
-        for case in probes.class_cases(exercise):
+        for case in probes.class_cases(exercise, draw):
             add([case.id, case.d, case.h, case.inputs, case.mask, case.weights])
-            add(probes.weights(case.d, case.weights))
-    for calls in function_probes.FUNCTION_CALLS.values():
-        for call in calls:
+            add(draw.weights(case.d, case.weights))
+    for exercise in function_probes.FUNCTION_CALLS:
+        for call in function_probes.function_calls(exercise, draw):
             add([call.id, call.make(), call.keywords])
     return seen.hexdigest()
 
 
-def test_the_probes_are_the_same_in_another_process() -> None:
+@pytest.mark.parametrize("seed", [None, 0, 2**70])
+def test_the_probes_are_the_same_in_another_process(seed: int | None) -> None:
     code = (
         "import json, torch\n"
         "torch.manual_seed(7)\n"
         "from tests.test_judge_pipe import digest_of_probes\n"
-        "print(json.dumps(digest_of_probes()))\n"
+        f"print(json.dumps(digest_of_probes({seed})))\n"
     )
-    assert run_python(code, seed="1") == digest_of_probes()
+    assert run_python(code, seed="1") == digest_of_probes(seed)
 
 
+@pytest.mark.parametrize("seed", [None, 0])
 @pytest.mark.parametrize("exercise", function_probes.FUNCTION_CALLS)
-def test_the_arguments_of_a_call_are_made_afresh(exercise: str) -> None:
-    for call in function_probes.FUNCTION_CALLS[exercise]:
+def test_the_arguments_of_a_call_are_made_afresh(exercise: str, seed: int | None) -> None:
+    for call in function_probes.function_calls(exercise, probes.Draw(seed)):
         first, second = call.make(), call.make()
         assert not any(a is b for a, b in zip(first, second, strict=True) if isinstance(a, torch.Tensor | nn.Module))
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from helpers import mask_demo
+from helpers.mask_demo import PAD
 
 
 def some_x(length: int, d: int = 16, seed: int = 1) -> torch.Tensor:
@@ -22,17 +23,16 @@ def test_the_causal_mask_lets_a_query_see_itself_and_what_is_before(length: int)
     assert mask.tolist() == [[key <= query for key in range(length)] for query in range(length)]
 
 
-def test_the_padding_mask_hides_the_end_or_the_start() -> None:
-    right = mask_demo.padding([3, 0, 1], 3)
-    left = mask_demo.padding([3, 0, 1], 3, left=True)
-    assert right.shape == left.shape == (3, 1, 3)
-    assert right[:, 0].tolist() == [[True] * 3, [False] * 3, [True, False, False]]
-    assert left[:, 0].tolist() == [[True] * 3, [False] * 3, [False, False, True]]
+def test_the_padding_mask_hides_the_fill_wherever_it_stands() -> None:
+    mask = mask_demo.padding([["a", "b", "c"], [PAD, PAD, PAD], ["a", PAD, PAD], [PAD, PAD, "c"]])
+    assert mask.shape == (4, 1, 3)
+    assert mask[:, 0].tolist() == [[True] * 3, [False] * 3, [True, False, False], [False, False, True]]
 
 
-def test_the_padding_mask_says_which_lengths_are_possible() -> None:
-    with pytest.raises(ValueError, match=r"between 0 and 3, not \[2, 4\]"):
-        mask_demo.padding([2, 4], 3)
+@pytest.mark.parametrize(("batch", "said"), [([["a"], ["a", "b"]], r"\[1, 2\]"), ([], r"\[\]")])
+def test_the_padding_mask_wants_sentences_of_one_length(batch: list[list[str]], said: str) -> None:
+    with pytest.raises(ValueError, match=f"must have one length; these have {said}"):
+        mask_demo.padding(batch)
 
 
 @pytest.mark.parametrize("length", [1, 4, 6])
@@ -43,7 +43,7 @@ def test_moved_finds_the_causal_mask_of_a_layer(length: int) -> None:
 
 
 def test_moved_shows_that_padding_is_heard_by_itself_only() -> None:
-    mask = mask_demo.padding([4], 6)
+    mask = mask_demo.padding([["a", "b", "c", "d", PAD, PAD]])
     seen = mask_demo.moved(mask_demo.LibraryAttention(16), some_x(6), mask)
     assert torch.equal(seen, mask[0] | torch.eye(6, dtype=torch.bool))
 
@@ -90,7 +90,7 @@ def test_a_mask_with_empty_rows_is_no_move() -> None:
         scores = torch.einsum("bid,bjd->bij", x, x)
         return mask_demo.filled_weights(scores, mask, -math.inf) @ x
 
-    left = mask_demo.causal(4) & mask_demo.padding([3], 4, left=True)  # (1, 4, 4), row 0 is empty
+    left = mask_demo.causal(4) & mask_demo.padding([[PAD, "b", "c", "d"]])  # (1, 4, 4), row 0 is empty
     seen = mask_demo.moved(attend, some_x(4), left)
     assert not seen[0].any()
 

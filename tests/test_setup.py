@@ -31,7 +31,10 @@ README = (ROOT / "README.md").read_text("utf-8")
 WORKFLOW = (ROOT / ".github/workflows/test.yml").read_text("utf-8")
 PYTHONS = SpecifierSet(PROJECT["requires-python"])
 RUN = [Requirement(line) for line in PROJECT["dependencies"]]
-TEST = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
+GROUPS = {name: list(map(Requirement, lines)) for name, lines in PROJECT["optional-dependencies"].items()}
+SELF = [requirement for requirement in GROUPS["test"] if requirement.name == PROJECT["name"]]
+TEST = [requirement for requirement in GROUPS["test"] if requirement not in SELF]
+OPTIONAL = [requirement for name, group in GROUPS.items() if name != "test" for requirement in group]
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems bring other packages, and a screen")
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -52,7 +55,11 @@ def test_every_constraint_is_one_exact_public_version() -> None:
     assert len(constraints()) == len(lines)
 
 
-@pytest.mark.parametrize("requirement", RUN + TEST, ids=lambda r: r.name)
+def test_the_test_suite_brings_every_optional_group() -> None:
+    assert [extra for requirement in SELF for extra in sorted(requirement.extras)] == sorted(set(GROUPS) - {"test"})
+
+
+@pytest.mark.parametrize("requirement", RUN + OPTIONAL + TEST, ids=lambda r: r.name)
 def test_a_direct_dependency_has_the_same_exact_pin_in_both_files(requirement: Requirement) -> None:
     assert str(requirement.specifier) == f"=={constraints()[canonicalize_name(requirement.name)]}"
 
@@ -60,7 +67,7 @@ def test_a_direct_dependency_has_the_same_exact_pin_in_both_files(requirement: R
 def installed_closure() -> dict[str, importlib.metadata.Distribution]:
     """Everything that `.[test]` needs on this machine, from the metadata of what is installed."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    waiting = [(requirement, "") for requirement in RUN + TEST]
+    waiting = [(requirement, "") for requirement in RUN + OPTIONAL + TEST]
     while waiting:
         requirement, extra = waiting.pop()
         name = canonicalize_name(requirement.name)
@@ -108,13 +115,20 @@ def sources(*folders: str) -> list[str]:
 
 def imported(*folders: str) -> set[str]:
     """The distributions that the code in these folders imports, at the top or inside functions."""
-    names: set[str] = set()
+    found: set[str] = set()
     for code in sources(*folders):
-        for node in ast.walk(ast.parse("\n".join(line for line in code.splitlines() if line[:1] != "%"))):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names.add(node.module.split(".")[0])
+        found |= distributions(ast.parse("\n".join(line for line in code.splitlines() if line[:1] != "%")))
+    return found
+
+
+def distributions(tree: ast.AST) -> set[str]:
+    """The distributions that a piece of code imports."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
     homes = importlib.metadata.packages_distributions()
     outside = names - set(sys.stdlib_module_names) - {"helpers", "solutions", "tests", "answers"}
     return {canonicalize_name(homes[name][0]) for name in outside if name in homes}
@@ -140,9 +154,24 @@ def test_every_dependency_of_the_tests_is_used() -> None:
     assert {name for name in unused if not elsewhere.get(name)} == set()
 
 
+def test_every_optional_dependency_is_used() -> None:
+    unused = {canonicalize_name(requirement.name) for requirement in OPTIONAL} - imported("helpers", "tests")
+    assert unused == set()
+
+
 def test_what_the_course_imports_is_declared() -> None:
-    declared = {canonicalize_name(requirement.name) for requirement in RUN}
+    declared = {canonicalize_name(requirement.name) for requirement in RUN + OPTIONAL}
     assert imported("helpers", "notebooks", "solutions") - declared == set()
+
+
+def test_no_module_of_the_course_needs_an_optional_dependency_to_be_imported() -> None:
+    optional = {canonicalize_name(requirement.name) for requirement in OPTIONAL}
+    at_the_top: set[str] = set()
+    for code in sources("helpers", "solutions"):
+        tree = ast.parse(code)
+        tree.body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        at_the_top |= distributions(tree)
+    assert at_the_top & optional == set()
 
 
 # --- make, conda and CI install the same ----------------------------------------------------------

@@ -22,7 +22,9 @@ ELSEWHERE = np.full(
 
 @dataclass
 class AnswerBook:
-    """right[exercise][case]: full outputs. wrong[exercise][case]: one row of fingerprint per known wrong answer.
+    """The published book has all of this; one for private probes has right outputs, kinds and empty labels.
+
+    right[exercise][case]: full outputs. wrong[exercise][case]: one row of fingerprint per known wrong answer.
 
     labels[exercise]: the names of those rows, `id#variant`.
     pairs[exercise]["plain"]: fingerprints of two mistakes at once in the formula, (cases, n, 13); "masked": of
@@ -83,7 +85,9 @@ class AnswerBook:
         raise ValueError(f"The answer book in {folder} has version {version}. Record it again with `make book`.")
 
     def words_for(self, id: str, exercise: str) -> dict[str, str]:
-        """The words for a mistake; an exercise may have its own, under `id@exercise`."""
+        """The words for a mistake; an exercise may have its own, under `id@exercise`. A book without words has none."""
+        if not self.words:
+            return {"cause": "", "consequence": "", "hint": "", "raises": ""}
         return self.words.get(f"{id}@{exercise}") or self.words[id]
 
     def key(self, exercise: str) -> dict[str, np.ndarray]:

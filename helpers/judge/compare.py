@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from helpers.judge import phrases
@@ -26,11 +27,31 @@ _FUNCTION_SHARES = {"formula": 0.5, "sizes": 0.25, "forms": 0.25}
 
 def compare(observation: Observation, book: AnswerBook, max_points: float) -> Verdict:
     """Judge an observation. Raises KeyError when the book does not know the exercise."""
-    dossier = Dossier(observation, book)
-    if "interrupted" in observation.facts:
-        line = phrases.line_of(observation.facts["interrupted"])
+    return _judge(Dossier(observation, book), max_points, with_notes=True)
+
+
+def compare_private(public: Verdict, private: Observation, book: AnswerBook, max_points: float) -> Verdict:
+    """Add what private probes showed to the verdict on the published ones. Nothing of the private numbers is told.
+
+    book: the right outputs of the private draw, from `record.record_right`.
+    """
+    verdict = _judge(Dossier(private, book), max_points, with_notes=False)
+    points = min(public.points, verdict.points)
+    if verdict.passed or not public.passed:
+        return replace(public, points=points)
+    notes = tuple(finding for finding in public.findings if finding.severity == "note")
+    if "interrupted" in private.facts:
+        return Verdict(public.exercise, "error", points, max_points, verdict.findings + notes)
+    finding = _finding("only-published-probes", "observation")
+    return Verdict(public.exercise, "wrong", points, max_points, (finding, *notes))
+
+
+def _judge(dossier: Dossier, max_points: float, *, with_notes: bool) -> Verdict:
+    """with_notes: also say what is unusual about an answer that passes."""
+    if "interrupted" in dossier.facts:
+        line = phrases.line_of(dossier.facts["interrupted"])
         return _without_numbers(dossier, "error", max_points, _finding("interrupted", line=line))
-    if "trouble" in observation.facts:
+    if "trouble" in dossier.facts:
         return _never_ran(dossier, max_points)
     dossier.results = judge_cases(dossier)
     if dossier.is_class:
@@ -42,7 +63,8 @@ def compare(observation: Observation, book: AnswerBook, max_points: float) -> Ve
         describe(dossier)
         refused = True
     if not refused:
-        _add_notes(dossier)
+        if with_notes:
+            _add_notes(dossier)
         return Verdict(dossier.exercise, "passed", max_points, max_points, tuple(dossier.findings))
     raised = {result.case for result in dossier.failed if result.outcome == "raised"}
     does_not_run = next(iter(dossier.kinds)) in raised

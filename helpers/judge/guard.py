@@ -97,7 +97,7 @@ class _Limited(io.StringIO):
 def guarded() -> Iterator[io.StringIO]:
     """Silence prints and warnings; put back the random state, the defaults of torch and patched functions."""
     printed = _Limited()
-    kept = [dict(vars(owner)) for owner in _PATCHABLE]
+    before = snapshot()
     dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
     python_random, numpy_random = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
@@ -114,8 +114,7 @@ def guarded() -> Iterator[io.StringIO]:
             warnings.simplefilter("ignore")
             yield printed
     finally:
-        for owner, before in zip(_PATCHABLE, kept, strict=True):
-            _restore(owner, before)
+        put_back(before)
         _set_defaults(dtype, device, threads)
         random.setstate(python_random)
         np.random.set_state(numpy_random)  # noqa: NPY002
@@ -128,6 +127,17 @@ def _set_defaults(dtype: torch.dtype, device: torch.device, threads: int) -> Non
         torch.set_default_device(device)
     if torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
+
+
+def snapshot() -> list[dict[str, Any]]:
+    """What an answer might replace, as it is now."""
+    return [dict(vars(owner)) for owner in _PATCHABLE]
+
+
+def put_back(before: list[dict[str, Any]]) -> None:
+    """Undo what was replaced since the snapshot."""
+    for owner, names in zip(_PATCHABLE, before, strict=True):
+        _restore(owner, names)
 
 
 def _restore(owner: Any, before: dict[str, Any]) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
+MOST_BYTES = 32_000_000  # of a packed observation; a usual one has a tenth of a million
+
 
 @dataclass
 class Observation:
@@ -29,7 +31,12 @@ class Observation:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Observation:
-        """Unpack. Raises ValueError in words when the bytes are not an observation."""
+        """Unpack. Raises ValueError in words when the bytes are not an observation, or more than `MOST_BYTES`.
+
+        What the facts hold is not looked at: see `untrusted`.
+        """
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"These bytes are not an observation: they are more than {MOST_BYTES:,}.")
         try:
             length = int.from_bytes(data[:8], "little")
             metadata = json.loads(data[8 : 8 + length])["__metadata__"]

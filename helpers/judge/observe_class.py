@@ -16,7 +16,7 @@ from helpers.judge import probes
 from helpers.judge.binding import Binding, Loaded, candidates, find_units, index_tensors
 from helpers.judge.guard import Interrupted, Raised, Spy, attempt, does_nothing
 from helpers.judge.observation import Observation
-from helpers.judge.probes import MASKED, Case
+from helpers.judge.probes import MASKED, PUBLISHED, Case, Draw
 from helpers.judge.recording import (
     MOST_NUMBERS,
     READY_MADE,
@@ -34,14 +34,21 @@ Key = dict[str, np.ndarray]  # right outputs by which a layout is recognised; no
 
 
 class ClassRun(Run):
-    """One of the four attention classes."""
+    """One of the four attention classes.
 
-    def __init__(self, answer: Any, observation: Observation, key: Key):
-        super().__init__(answer, observation)
-        self.key = key
+    known: the reading of the module that an earlier run found; without it, the key helps to find one.
+    """
+
+    def __init__(
+        self, answer: Any, observation: Observation, draw: Draw, key: Key | None = None, known: Binding | None = None
+    ):
+        super().__init__(answer, observation, draw)
+        self.key = key or {}
+        self.known = known
         self.modules: dict[tuple[int, int], Loaded | Raised] = {}
         self.binding: Binding | None = None
-        self.main = probes.class_cases(self.exercise)[0]
+        self.cases = probes.class_cases(self.exercise, draw)
+        self.main = self.cases[0]
 
     # -- building and calling
 
@@ -85,7 +92,7 @@ class ClassRun(Run):
         module, raised = attempt(lambda: self._built(d, h, rate, train))
         if raised is not None:
             return raised
-        case = next(c for c in probes.class_cases(self.exercise) if (c.d, c.h) == (d, h))
+        case = next(c for c in self.cases if (c.d, c.h) == (d, h))
         _, raised = attempt(lambda: module(*_fresh(case.inputs)))  # layers that are built at the first call
         if raised is not None:
             return raised
@@ -105,7 +112,7 @@ class ClassRun(Run):
 
     def _run_on(self, loaded: Loaded, case: Case, name: str, gradients: bool) -> None:
         """Run a case on a module in whatever mode it is, and write it down under `name`."""
-        loaded.load(probes.flat_weights(case.d, case.weights))
+        loaded.load(self.draw.flat_weights(case.d, case.weights))
         inputs = _fresh(case.inputs, gradients)
         mask = _copied(case.mask)
         with torch.set_grad_enabled(gradients):
@@ -130,7 +137,7 @@ class ClassRun(Run):
         _, raised = attempt(lambda: output.backward(direction(output), inputs=leaves))
         self.facts["cases"][f"{name}/backward"] = {"raised": vars(raised)} if raised else {}
         if raised is None:
-            self.tensors[f"{name}/gradient"] = as_array(loaded.gradients(len(probes.flat_weights(d, "plain"))))
+            self.tensors[f"{name}/gradient"] = as_array(loaded.gradients(len(self.draw.flat_weights(d, "plain"))))
             for i, x in enumerate(inputs):
                 gradient = torch.zeros_like(x) if x.grad is None else x.grad
                 self.tensors[f"{name}/input gradient {i}"] = as_array(gradient)
@@ -150,7 +157,7 @@ class ClassRun(Run):
 
     def _run_all(self) -> None:
         self._bind()
-        for case in probes.class_cases(self.exercise):
+        for case in self.cases:
             self.run(case, gradients=case.id in _WITH_GRADIENTS)
         self._bind_loose_biases()
         self._run_again()
@@ -161,7 +168,8 @@ class ClassRun(Run):
             self._run_dropout_not_asked()
         if self.exercise == "MultiHeadAttention":
             self._build_indivisible()
-        self._look_for_notes()
+        if self.draw == PUBLISHED:
+            self._look_for_notes()
 
     def _is_a_class(self) -> bool:
         if isinstance(self.answer, nn.Module):
@@ -204,7 +212,7 @@ class ClassRun(Run):
         with spy:
             first, raised = attempt(lambda: module(*_fresh(self.main.inputs)))
             if raised is not None and self.exercise == "MultiHeadAttention":  # does it run when all lengths are equal?
-                first, still_raised = attempt(lambda: module(*_fresh(probes.class_cases(self.exercise)[2].inputs)))
+                first, still_raised = attempt(lambda: module(*_fresh(self.cases[2].inputs)))
                 raised = raised if still_raised else None
         if raised is not None:
             self.facts["trouble"] = "blank" if is_open_blank(raised) else "cannot be called"
@@ -257,11 +265,11 @@ class ClassRun(Run):
         d, h = self.main.d, self.main.h
         module = self.modules[d, h].module  # type: ignore[union-attr]
         right = self.key.get("main")
-        plain = probes.flat_weights(d, "plain")
+        plain = self.draw.flat_weights(d, "plain")
         first: Binding | None = None
         outputs: list[np.ndarray] = []
         tried = 0
-        for binding in candidates(module, self.exercise, d, h):
+        for binding in [self.known] if self.known else candidates(module, self.exercise, d, h):
             index, raised = attempt(partial(index_tensors, binding, module, d, h))
             if raised is not None:
                 continue
@@ -313,7 +321,7 @@ class ClassRun(Run):
         """A bias that belongs to no nn.Linear may serve any role: try them until the biased case comes out right."""
         if self.binding is None or not self.binding.loose_biases or "biased" not in self.tensors:
             return
-        case = next(c for c in probes.class_cases(self.exercise) if c.id == "biased")
+        case = next(c for c in self.cases if c.id == "biased")
         loaded = self.modules[case.d, case.h]
         if isinstance(loaded, Raised) or self._biased_is_right():
             return
@@ -330,7 +338,7 @@ class ClassRun(Run):
             self._describe_binding(index)
             self.run(case)
             if self._biased_is_right():
-                for other in probes.class_cases(self.exercise):
+                for other in self.cases:
                     if other.id in _WITH_GRADIENTS:  # the gradients of the biases now have their right places
                         self.run(other, gradients=True)
                 return
@@ -350,7 +358,7 @@ class ClassRun(Run):
         if isinstance(loaded, Raised):
             return
         self._rerun(loaded, "again", self.main.inputs)
-        expected = probes.flat_weights(self.main.d, "plain")
+        expected = self.draw.flat_weights(self.main.d, "plain")
         parameters = dict(loaded.module.named_parameters())
         changed = [
             n for n, i in loaded.index.items() if n in parameters and not torch.equal(parameters[n], expected[i])
@@ -363,7 +371,7 @@ class ClassRun(Run):
         self, loaded: Loaded, case: str, inputs: tuple[torch.Tensor, ...], weights: probes.WeightSet = "plain",
         mask: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
-        loaded.load(probes.flat_weights(self.main.d, weights))
+        loaded.load(self.draw.flat_weights(self.main.d, weights))
         with torch.no_grad():
             value, raised = attempt(lambda: self.call(loaded.module, _fresh(inputs), _copied(mask)))
         self.record(case, value, raised)
@@ -372,7 +380,7 @@ class ClassRun(Run):
 
     def _run_train_mode(self) -> None:
         """Train mode at a dropout rate of 0: the same outputs and gradients as in eval mode."""
-        cases = {case.id: case for case in probes.class_cases(self.exercise) if case.id in probes.TRAIN_CASES}
+        cases = {case.id: case for case in self.cases if case.id in probes.TRAIN_CASES}
         modules: dict[tuple[int, int], Loaded | Raised] = {}
         for case in cases.values():
             sizes = (case.d, case.h)
@@ -416,7 +424,7 @@ class ClassRun(Run):
 
     def _run_dropped_gradient(self, loaded: Loaded, inputs: tuple[torch.Tensor, ...]) -> None:
         """Dropout on one key, with the gradient of the sum of all outputs."""
-        loaded.load(probes.flat_weights(self.main.d, "dropout"))
+        loaded.load(self.draw.flat_weights(self.main.d, "dropout"))
         given = _fresh(inputs, gradients=True)
         value, raised = attempt(lambda: self.call(loaded.module, given, None))
         output = self.record("dropout, one key", value, raised)
@@ -469,7 +477,7 @@ class ClassRun(Run):
 
     def _build_indivisible(self) -> None:
         try:
-            self.build(10, 4)
+            self.build(self.draw.size(90, 10, (9, 14, 18, 22)), 4)
         except KeyboardInterrupt as error:
             raise Interrupted(Raised.of(error)) from None
         except BaseException as error:
@@ -483,7 +491,7 @@ class ClassRun(Run):
         if isinstance(loaded, Raised):
             return
         masked = self.exercise in MASKED
-        case = next(c for c in probes.class_cases(self.exercise) if c.id == ("random mask" if masked else "main"))
+        case = next(c for c in self.cases if c.id == ("random mask" if masked else "main"))
         deep = tuple(30 * x for x in case.inputs)
         if masked:
             self._rerun(loaded, "very large scores", deep, mask=case.mask)

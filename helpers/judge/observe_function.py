@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from helpers.judge.function_probes import FUNCTION_CALLS, Call
+from helpers.judge.function_probes import Call, function_calls
 from helpers.judge.guard import Raised, Spy, attempt, does_nothing
-from helpers.judge.probes import tokens
 from helpers.judge.recording import READY_MADE, Run, as_array, direction, is_open_blank
 
 _BY_HAND = {
@@ -29,7 +28,7 @@ class FunctionRun(Run):
         if does_nothing(self.answer):
             self.facts |= {"trouble": "blank", "kind": "body"}
             return
-        for number, call in enumerate(FUNCTION_CALLS[self.exercise]):
+        for number, call in enumerate(function_calls(self.exercise, self.draw)):
             if not self._run(call, first=number == 0):
                 return
 
@@ -84,7 +83,7 @@ class FunctionRun(Run):
     def _run_fused(self, fused: Any, layers: tuple[nn.Linear, ...]) -> Any:
         if not isinstance(fused, nn.Linear):
             return fused
-        x = tokens(310, 2, 3, layers[0].in_features)
+        x = self.draw.tokens(310, 2, 3, layers[0].in_features)
         output = fused(x)
         self._note_layers([fused], layers)
         with torch.no_grad():
@@ -96,7 +95,7 @@ class FunctionRun(Run):
         if not isinstance(wide, tuple | list) or not all(isinstance(layer, nn.Linear) for layer in wide):
             return wide
         small = [layer for head in arguments[0] for layer in head]
-        x = tokens(410, 2, 3, small[0].in_features)
+        x = self.draw.tokens(410, 2, 3, small[0].in_features)
         self._note_layers(list(wide), tuple(small))
         before = torch.stack([layer(x) for layer in wide])
         with torch.no_grad():

@@ -163,6 +163,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "The weights of the layer cannot be trained any more.",
         "Is the weight still an nn.Parameter that asks for gradients?",
     ),
+    "only-published-probes": (
+        "Your answer is right on the published inputs, and wrong on others. An answer has to be right on every input.",
+        "Does your code look at which input it has been given?",
+    ),
+    "damaged-record": ("The record of this answer's run cannot be read: {why}", ""),
     # notes
     "twins": ("The same numbers come from: {names}.", ""),
     "layout-order": (

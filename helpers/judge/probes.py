@@ -1,10 +1,14 @@
-"""The inputs and weights on which the four classes are run: seeded, of unequal sizes, none of them secret.
+"""The inputs and weights on which the four classes are run: seeded, of unequal sizes.
+
+A draw says where the random numbers come from. The published draw is the one that a learner's own checks use, and none
+of it is secret; a private one differs in all that could be learned by heart.
 
 Sizes differ from each other on purpose: B = 2, h = 4, L_q = 5, d_k = 6, L_k = 7, d = 24. Equal sizes hide mistakes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -16,18 +20,76 @@ ROLES = ("q", "k", "v", "o")  # query, key, value and output projection
 WeightSet = Literal["plain", "biased", "dropout"]
 
 
-# ---------------------------------------------------------------------------------------- weights
+# ------------------------------------------------------------------------------------------- what is random
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Where the random numbers of the probes come from. Every probe asks with a number of its own.
+
+    seed: None for the published probes, which stay the same for ever; else a whole number from 0 on, for private ones.
+    Raises ValueError for a negative seed.
+    """
+
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and self.seed < 0:
+            raise ValueError(f"A seed is a whole number from 0 on, not {self.seed}.")
+
+    def random(self, number: int) -> np.random.RandomState:
+        """The generator for one probe: the same for one draw and one number, whatever was drawn before."""
+        if self.seed is None:
+            return np.random.RandomState(number)
+        return np.random.RandomState(np.random.SeedSequence([self.seed, number]).generate_state(8))
+
+    def tokens(self, number: int, *shape: int) -> torch.Tensor:
+        """Random tokens, mean 0 and variance 1."""
+        return torch.tensor(self.random(number).normal(0, 1, shape), dtype=torch.float32)
+
+    def keep(self, number: int, *shape: int) -> torch.Tensor:
+        """A random mask; every row keeps at least one key and hides at least one."""
+        random = self.random(number)
+        mask = random.rand(*shape) < 0.55
+        columns = random.randint(0, shape[-1], shape[:-1])
+        np.put_along_axis(mask, columns[..., None], True, axis=-1)
+        np.put_along_axis(mask, ((columns + 1) % shape[-1])[..., None], False, axis=-1)
+        return torch.tensor(mask)
+
+    def keep_one(self, number: int, *shape: int) -> torch.Tensor:
+        """A random mask with one visible key in every row: nothing lower can hide behind a second one."""
+        columns = self.random(number).randint(0, shape[-1], shape[:-1])
+        return torch.tensor(columns)[..., None] == torch.arange(shape[-1])
+
+    def size(self, number: int, published: int, others: Sequence[int]) -> int:
+        """A whole number: the published one, or in a private draw one of the others."""
+        return published if self.seed is None else int(self.random(number).choice(others))
+
+    def near(self, number: int, published: torch.Tensor) -> torch.Tensor:
+        """The published numbers, or in a private draw numbers around them."""
+        return published.clone() if self.seed is None else published + self.tokens(number, *published.shape)
+
+    def weights(self, d: int, kind: WeightSet) -> dict[str, torch.Tensor]:
+        """The probe weights of width d by role: W_q … W_o (d, d) as (out, in), b_q … b_o (d,).
+
+        plain:    weights that give logits of order 1, no biases.
+        biased:   the same weights, with biases.
+        dropout:  the values are the mean of the features; queries and keys are 0; the output projection is the
+        identity.
+        """
+        return _weights(self, d, kind)
+
+    def flat_weights(self, d: int, kind: WeightSet) -> torch.Tensor:
+        """All probe weights in one vector, in the order of `offsets`. To be read, not written."""
+        return _flat_weights(self, d, kind)
+
+
+PUBLISHED = Draw()
 
 
 @lru_cache
-def weights(d: int, kind: WeightSet) -> dict[str, torch.Tensor]:
-    """The probe weights of width d by role: W_q … W_o (d, d) as (out, in), b_q … b_o (d,).
-
-    plain:    weights that give logits of order 1, no biases.
-    biased:   the same weights, with biases.
-    dropout:  the values are the mean of the features; queries and keys are 0; the output projection is the identity.
-    """
-    random = np.random.RandomState(1000 + d)
+def _weights(draw: Draw, d: int, kind: WeightSet) -> dict[str, torch.Tensor]:
+    random = draw.random(1000 + d)
     spread = 1.2 / np.sqrt(d)
     result = {f"W_{role}": random.normal(0, spread, (d, d)) for role in ROLES}
     biases = {f"b_{role}": random.normal(0, 0.7, d) for role in ROLES}
@@ -40,9 +102,8 @@ def weights(d: int, kind: WeightSet) -> dict[str, torch.Tensor]:
 
 
 @lru_cache
-def flat_weights(d: int, kind: WeightSet) -> torch.Tensor:
-    """All probe weights in one vector, in the order of `offsets`. To be read, not written."""
-    return torch.cat([value.flatten() for value in weights(d, kind).values()])
+def _flat_weights(draw: Draw, d: int, kind: WeightSet) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in _weights(draw, d, kind).values()])
 
 
 def offsets(d: int) -> dict[str, int]:
@@ -81,47 +142,26 @@ CLASSES = ("SelfAttentionV1", "SelfAttentionV2", "SelfAttentionV3", "MultiHeadAt
 MASKED = ("SelfAttentionV3", "MultiHeadAttention")
 
 
-def tokens(seed: int, *shape: int) -> torch.Tensor:
-    """Random tokens, mean 0 and variance 1, always the same for one seed."""
-    return torch.tensor(np.random.RandomState(seed).normal(0, 1, shape), dtype=torch.float32)
-
-
-def keep(seed: int, *shape: int) -> torch.Tensor:
-    """A random mask; every row keeps at least one key and hides at least one."""
-    random = np.random.RandomState(seed)
-    mask = random.rand(*shape) < 0.55
-    columns = random.randint(0, shape[-1], shape[:-1])
-    np.put_along_axis(mask, columns[..., None], True, axis=-1)
-    np.put_along_axis(mask, ((columns + 1) % shape[-1])[..., None], False, axis=-1)
-    return torch.tensor(mask)
-
-
-def keep_one(seed: int, *shape: int) -> torch.Tensor:
-    """A random mask with one visible key in every row: nothing lower can hide behind a second one."""
-    columns = np.random.RandomState(seed).randint(0, shape[-1], shape[:-1])
-    return torch.tensor(columns)[..., None] == torch.arange(shape[-1])
-
-
 @lru_cache
-def _with_low_scores(lengths: tuple[int, int], h: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _with_low_scores(draw: Draw, lengths: tuple[int, int], h: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Queries and keys, (2, L, 24), whose scores all lie around -400 with the plain weights.
 
     Softmax does not care about a shift, but a fill of -100 is then the highest score of all.
     """
-    plain = {name: value.double() for name, value in weights(24, "plain").items()}
+    plain = {name: value.double() for name, value in draw.weights(24, "plain").items()}
     d_k = 24 // h
     heads = [plain["W_q"][i * d_k : (i + 1) * d_k].T @ plain["W_k"][i * d_k : (i + 1) * d_k] for i in range(h)]
     if h == 1:  # one tensor for queries and keys: the direction in which a token likes itself least
         values, vectors = torch.linalg.eigh((heads[0] + heads[0].T) / 2)
         size = (400 * d_k**0.5 / -values[0]).sqrt()
-        both = size * vectors[:, 0] + 0.1 * tokens(71, 2, lengths[0], 24)
+        both = size * vectors[:, 0] + 0.1 * draw.tokens(71, 2, lengths[0], 24)
         return both.float(), both.float()
-    query = tokens(72, 24).double()
+    query = draw.tokens(72, 24).double()
     rows = torch.stack([query @ head for head in heads])  # (h, 24)
     key = torch.linalg.pinv(rows) @ torch.full((h,), -400 * d_k**0.5, dtype=torch.double)
     size = (key.norm() / query.norm()).sqrt()
-    queries = query * size + 0.1 * tokens(73, 2, lengths[0], 24)
-    keys = key / size + 0.1 * tokens(74, 2, lengths[1], 24)
+    queries = query * size + 0.1 * draw.tokens(73, 2, lengths[0], 24)
+    keys = key / size + 0.1 * draw.tokens(74, 2, lengths[1], 24)
     return queries.float(), keys.float()
 
 
@@ -129,22 +169,23 @@ def _padding(lengths: tuple[int, ...], longest: int) -> torch.Tensor:
     return torch.arange(longest) < torch.tensor(lengths)[:, None]  # (B, longest)
 
 
-def _each_token_changed(x: torch.Tensor) -> torch.Tensor:
+def _each_token_changed(draw: Draw, x: torch.Tensor) -> torch.Tensor:
     """(1, L, d) → (1 + L, L, d): sample 0 is x, sample 1 + j has token j changed."""
     length, d = x.shape[1:]
     batch = x.repeat(1 + length, 1, 1)
     for j in range(length):
-        batch[1 + j, j] += tokens(700 + j, d)
+        batch[1 + j, j] += draw.tokens(700 + j, d)
     return batch
 
 
 @lru_cache
-def class_cases(exercise: str) -> tuple[Case, ...]:
+def class_cases(exercise: str, draw: Draw = PUBLISHED) -> tuple[Case, ...]:
     """The cases of one of the four classes, in the order in which they are run."""
-    return _cross_cases() if exercise == "MultiHeadAttention" else _self_cases(masked=exercise in MASKED)
+    return _cross_cases(draw) if exercise == "MultiHeadAttention" else _self_cases(draw, exercise in MASKED)
 
 
-def _self_cases(masked: bool) -> tuple[Case, ...]:
+def _self_cases(draw: Draw, masked: bool) -> tuple[Case, ...]:
+    tokens, keep, keep_one = draw.tokens, draw.keep, draw.keep_one
     x = tokens(1, 2, 5, 24)
     other = x.clone()
     other[1] = tokens(2, 5, 24)
@@ -173,6 +214,7 @@ def _self_cases(masked: bool) -> tuple[Case, ...]:
         empty = random.clone()
         empty[0, 2] = empty[1, 0] = False
         square = _padding((2, 5, 3, 1, 4), 5)
+        low, _ = _with_low_scores(draw, (5, 5), 1)
         cases += [
             Case("causal mask", "mask", 24, 1, (x,), causal),
             Case("random mask", "mask", 24, 1, (x,), random),
@@ -199,14 +241,15 @@ def _self_cases(masked: bool) -> tuple[Case, ...]:
             Case("mask, other sizes", "mask", 10, 1, (tokens(4, 3, 7, 10),), keep(22, 3, 7, 7)),
             Case("mask, one token", "mask", 24, 1, (tokens(5, 1, 1, 24),), torch.ones(1, 1, dtype=torch.bool)),
             Case("mask, large scores", "large mask", 24, 1, (10 * x,), keep_one(26, 2, 5, 5), tolerance=2e-3),
-            Case("mask, low scores", "low", 24, 1, _with_low_scores((5, 5), 1)[:1], keep(27, 2, 5, 5), tolerance=1e-2),
+            Case("mask, low scores", "low", 24, 1, (low,), keep(27, 2, 5, 5), tolerance=1e-2),
             Case("empty rows", "empty rows", 24, 1, (x,), empty),
-            Case("dependency map", "mask", 24, 1, (_each_token_changed(x[:1]),), causal),
+            Case("dependency map", "mask", 24, 1, (_each_token_changed(draw, x[:1]),), causal),
         ]
     return tuple(cases)
 
 
-def _cross_cases() -> tuple[Case, ...]:
+def _cross_cases(draw: Draw) -> tuple[Case, ...]:
+    tokens, keep, keep_one = draw.tokens, draw.keep, draw.keep_one
     q, k, v = tokens(11, 2, 5, 24), tokens(12, 2, 7, 24), tokens(13, 2, 7, 24)
     x = tokens(14, 2, 5, 24)
     other_k, other_v = k.clone(), v.clone()
@@ -219,7 +262,7 @@ def _cross_cases() -> tuple[Case, ...]:
     empty = random.clone()
     empty[0, 0, 2] = empty[1, 0, 0] = False
     four = tuple(tokens(seed, 4, length, 24) for seed, length in ((17, 5), (18, 7), (19, 7)))
-    changed_k, changed_v = _each_token_changed(k[:1]), _each_token_changed(v[:1])
+    changed_k, changed_v = _each_token_changed(draw, k[:1]), _each_token_changed(draw, v[:1])
     small = (tokens(41, 1, 2, 4), tokens(42, 1, 3, 4), tokens(43, 1, 3, 4))
     return (
         Case("main", "formula", 24, 4, (q, k, v)),
@@ -268,7 +311,7 @@ def _cross_cases() -> tuple[Case, ...]:
         Case("mask, one entry", "mask", 24, 4, (q, k, v), torch.ones(1, 1, dtype=torch.bool)),
         Case("mask, large scores", "large mask", 24, 4, (10 * q, 10 * k, 10 * v), keep_one(38, 2, 1, 5, 7),
              tolerance=2e-3),
-        Case("mask, low scores", "low", 24, 4, (*_with_low_scores((5, 7), 4), v), keep(39, 2, 1, 5, 7),
+        Case("mask, low scores", "low", 24, 4, (*_with_low_scores(draw, (5, 7), 4), v), keep(39, 2, 1, 5, 7),
              tolerance=1e-2),
         Case("empty rows", "empty rows", 24, 4, (q, k, v), empty),
         Case("dependency map", "mask", 24, 4, (q[:1].repeat(8, 1, 1), changed_k, changed_v),

@@ -10,6 +10,7 @@ import torch
 
 from helpers.judge.guard import Raised, attempt
 from helpers.judge.observation import Observation
+from helpers.judge.probes import Draw
 
 CLOSE = 2e-5  # two runs of one function in float32 on outputs of order 1
 MOST_NUMBERS = 200_000  # in an output that is read
@@ -36,8 +37,9 @@ def direction(output: torch.Tensor) -> torch.Tensor:
 class Run:
     """What both kinds of runs share: the record of single cases."""
 
-    def __init__(self, answer: Any, observation: Observation):
+    def __init__(self, answer: Any, observation: Observation, draw: Draw):
         self.answer = answer
+        self.draw = draw
         self.exercise = observation.exercise
         self.facts = observation.facts
         self.tensors = observation.tensors

@@ -20,8 +20,14 @@ def _share_dropped(output: np.ndarray) -> float:
     return float(np.mean(output == 0))
 
 
-def inverted_dropout_facts(tensors: dict[str, np.ndarray], weights: np.ndarray) -> list[Fact]:
-    """The facts about `inverted_dropout`. weights: what was given to the calls with random outcome, (80, 60)."""
+def inverted_dropout_facts(
+    tensors: dict[str, np.ndarray], weights: np.ndarray, rates: tuple[float, float] = (0.5, 0.2)
+) -> list[Fact]:
+    """The facts about `inverted_dropout`.
+
+    weights: what was given to the calls with random outcome, (rows, columns).
+    rates: what was given to the calls "rate 0.5" and "rate 0.2"; a private draw has its own.
+    """
     first = tensors.get("rate 0.5", np.zeros(0))
     again = tensors.get("rate 0.5 again", np.zeros(0))
     other = tensors.get("rate 0.2", np.zeros(0))
@@ -31,7 +37,7 @@ def inverted_dropout_facts(tensors: dict[str, np.ndarray], weights: np.ndarray) 
     if not shapes:
         return facts
     n = weights.size
-    for output, rate in ((first, 0.5), (other, 0.2)):
+    for output, rate in zip((first, other), rates, strict=True):
         kept = output != 0
         spread = 5 * math.sqrt(rate * (1 - rate) / n)
         scaled = np.allclose(output[kept], weights[kept] / (1 - rate), atol=1e-5)

@@ -130,7 +130,8 @@ def one_line(values: Any, name: str, length: int | None = None, other: str = "")
 
 
 def softmax(scores: Array) -> Array:
-    """Softmax over the last axis; a row of -inf gives NaN, as in torch."""
-    with np.errstate(invalid="ignore"):
-        shifted = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return shifted / shifted.sum(axis=-1, keepdims=True)
+    """PyTorch's softmax over the last axis; a row of -inf gives NaN."""
+    import torch
+
+    result: Array = torch.from_numpy(scores).softmax(dim=-1).numpy()
+    return result

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from helpers import demo
+from helpers import demo, mask_demo
 from helpers.plots import Picture, look
 from helpers.plots.cells import Panel, above, column_labels, draw, row_labels
 from helpers.plots.heatmaps import scores_panel, weights_panel
@@ -77,9 +77,8 @@ def watch_formula(
 
 def walk(query: torch.Tensor, k: torch.Tensor, v: torch.Tensor, may_look: torch.Tensor) -> Way:
     """All stations of one query. query: (d,), k: (L_k, d), v: (L_k, d_v), may_look: (L_k,), bool"""
-    scores = k @ query  # (L_k, d) @ (d,) → (L_k,)
-    scaled = scores * len(query) ** -0.5
-    masked = scaled.masked_fill(~may_look, -math.inf)
+    scores, scaled, _ = (each[0] for each in demo.score_path(query.unsqueeze(0), k))  # (1, L_k) → (L_k,)
+    masked = mask_demo.filled(scaled, may_look, -math.inf)
     weights = masked.softmax(dim=-1)
     weighted = weights.unsqueeze(-1) * v  # (L_k, 1) * (L_k, d_v) → (L_k, d_v)
     return Way(scores, scaled, masked, weights, weighted, weighted.sum(dim=0))

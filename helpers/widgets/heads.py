@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -85,16 +86,20 @@ def _one(name: str, result: Any) -> torch.Tensor:
 
 
 def _split(x: torch.Tensor, h: int) -> torch.Tensor:
-    return torch.stack(x.chunk(h, dim=-1), dim=1)  # (B, L, d_model) → (B, h, L, d_k)
+    """The definition, number by number, for the one labelled sample. (1, L, d_model) → (1, h, L, d_k)"""
+    tokens, d_k = x[0].tolist(), D_MODEL // h
+    return torch.tensor([[[token[i * d_k : (i + 1) * d_k] for token in tokens] for i in range(h)]])
 
 
 def _split_by_view(x: torch.Tensor, h: int) -> torch.Tensor:
-    return x.reshape(x.shape[0], h, x.shape[1], -1)  # (B, L, d_model) → (B, h, L, d_k), cut anew
+    return x.view(1, h, LENGTH, -1)  # (1, L, d_model) → (1, h, L, d_k), cut anew
 
 
 def _merge(x: torch.Tensor) -> torch.Tensor:
-    return torch.cat(list(x.unbind(dim=1)), dim=-1)  # (B, h, L, d_k) → (B, L, d_model)
+    """The definition, token by token, for the one labelled sample. (1, h, L, d_k) → (1, L, d_model)"""
+    heads = x[0].tolist()
+    return torch.tensor([[list(chain.from_iterable(head[token] for head in heads)) for token in range(LENGTH)]])
 
 
 def _merge_by_view(x: torch.Tensor) -> torch.Tensor:
-    return x.reshape(x.shape[0], x.shape[2], -1)  # (B, h, L, d_k) → (B, L, d_model), cut anew
+    return x.reshape(1, LENGTH, D_MODEL)  # (1, h, L, d_k) → (1, L, d_model), cut anew

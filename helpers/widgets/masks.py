@@ -66,7 +66,7 @@ def explore_masks(module: Any = None, *, x: Any = None, tokens: Any = None, kind
             grid.take(mask_of(kind, length))  # own clicks begin with the mask that was seen last
         grid.box.layout.display = "grid" if kind == OWN else "none"
         padded = kind in (PADDING, BOTH)
-        names = [*grid.tokens[:-N_PADDING], *["[pad]"] * N_PADDING] if padded else grid.tokens
+        names = [*grid.tokens[:-N_PADDING], *[mask_demo.PAD] * N_PADDING] if padded else grid.tokens
         return weigh(grid.mask(), names, padded, DTYPES[dtype], **fill)
 
     return Explorer(controls, show, below=[grid.box], clicks=grid.cells)
@@ -75,7 +75,8 @@ def explore_masks(module: Any = None, *, x: Any = None, tokens: Any = None, kind
 def mask_of(kind: str, length: int) -> torch.Tensor:
     """The mask of this kind. returns: (L, L), bool, True = may look"""
     causal = mask_demo.causal(length)
-    padding = mask_demo.padding([length - N_PADDING], length)[0].expand(length, length)
+    words = ["word"] * (length - N_PADDING) + [mask_demo.PAD] * N_PADDING
+    padding = mask_demo.padding([words])[0].expand(length, length)
     masks = {CAUSAL: causal, PADDING: padding, BOTH: causal & padding, WINDOW: causal.triu(-2)}
     return masks.get(kind, causal).clone()
 
@@ -136,12 +137,12 @@ def filled(scores: torch.Tensor, mask: torch.Tensor, fill: float, names: list[st
     name, dtype = next(text for text, value in FILLS.items() if value == fill), scores.dtype
     kind = str(dtype).removeprefix("torch.")
     try:
-        masked = scores.masked_fill(~mask, fill)  # (L, L)
+        masked = mask_demo.filled(scores, mask, fill)  # (L, L)
     except RuntimeError:
         limit = torch.finfo(dtype).max
         said = f"{kind} ends at {limit:g}, so it cannot hold {name}. PyTorch stops with an error."
         return Shown((said,), None, {"mask": mask})
-    weights = mask_demo.filled_weights(scores, mask, fill)  # (L, L)
+    weights = masked.softmax(dim=-1)  # (L, L)
     raw, after, final, hidden = array(scores, "scores"), array(masked, "masked"), array(weights, "w"), ~mask.numpy()
     norm = look.signed_norm(raw)  # the fill must not flatten the colours of the scores
     leak = leaked(weights, mask)  # (L,)

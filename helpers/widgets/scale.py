@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from helpers.demo import BY_ROOT, BY_WIDTH, NO_SCALE
+from helpers import demo
+from helpers.demo import BY_ROOT, BY_WIDTH, NO_SCALE, SCALES
 from helpers.plots import look
 from helpers.plots.cells import decimals
 from helpers.plots.heatmaps import scores_panel, weights_panel
@@ -42,10 +43,10 @@ def explore_scale(d: int = 64, *, seed: int = 0) -> Explorer:
 
 def scaled(q: torch.Tensor, k: torch.Tensor, scale: str) -> Shown:
     """Scores after the scale, and their weights with the entropy of each row. q, k: (L, d)"""
-    d = q.shape[-1]
-    factor = {NO_SCALE: 1.0, BY_ROOT: d**-0.5, BY_WIDTH: 1 / d}[scale]
-    scores = torch.einsum("id,jd->ij", q, k) * factor  # (L, L)
-    weights = scores.softmax(dim=-1)  # (L, L)
+    width = q.shape[-1]
+    factor = SCALES[scale]
+    multiplied = None if factor is None else factor(width)
+    scores, weights = demo.scores(q, k, multiplied), demo.attention_weights(q, k, scale=multiplied)  # (L, L)
     entropies = torch.special.entr(weights).sum(dim=-1)  # (L,), in nats
     spread, entropy, largest = (x.item() for x in (scores.std(), entropies.mean(), weights.max(dim=-1).values.mean()))
     drawn = array(scores, "scores")
@@ -61,12 +62,12 @@ def scaled(q: torch.Tensor, k: torch.Tensor, scale: str) -> Shown:
         ],
         numbers,
         numbers,
-        f"Two heatmaps of {LENGTH} random queries and keys of width {d}, {scale}: the scores, and the weights with the"
-        f" entropy of each row. On average the largest weight of a row is {largest:.2f}.",
+        f"Two heatmaps of {LENGTH} random queries and keys of width {width}, {scale}: the scores, and the weights with"
+        f" the entropy of each row. On average the largest weight of a row is {largest:.2f}.",
         choices=(2,),
     )
     words = (
-        f"Width {d}, {scale}. Standard deviation of the scores: {spread:.2f}.",
+        f"Width {width}, {scale}. Standard deviation of the scores: {spread:.2f}.",
         f"Entropy of a row of weights, on average: {entropy:.2f} nats. All weights equal: {math.log(LENGTH):.2f}."
         " All weight on one key: 0.",
     )

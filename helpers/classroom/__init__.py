@@ -1,0 +1,1 @@
+"""The teacher's room: hand out a student edition, grade a class, report, export."""
