@@ -87,10 +87,12 @@ def _module_source(module: str) -> str:
 
 
 def source_of(answer: Any, exercise: str) -> str:
-    """An answer of the trial set as a learner's cell: imports and all that its module defines for it, under the name."""
+    """An answer of the trial set as a learner's cell: with its imports, and all that its module defines for it."""
     tree = ast.parse(_module_source(answer.__module__))
     own = next(node for node in tree.body if getattr(node, "name", None) == answer.__name__)
-    own.decorator_list = [d for d in own.decorator_list if "right" not in ast.unparse(d) and "wrong" not in ast.unparse(d)]
+    own.decorator_list = [
+        d for d in own.decorator_list if "right" not in ast.unparse(d) and "wrong" not in ast.unparse(d)
+    ]
     kept: list[ast.stmt] = []
     wanted = _names(own)
     for node in reversed(tree.body):

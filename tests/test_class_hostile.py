@@ -1,4 +1,4 @@
-"""Submissions that attack the grader. Each keeps the points of its honest answers, gains none, and stops nobody else."""
+"""Submissions that attack the grader. Each keeps the points of its honest answers and gains none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import class_samples as samples
@@ -88,13 +87,17 @@ ATTACKS: dict[str, Attack] = {
     "loop in the cell of an answer": Attack([IMPORTS, ALL_RIGHT + "\n\nwhile True:\n    pass"], dict(FULL), **GIVEN_UP),
     "loop before the answers": Attack([IMPORTS, "while True:\n    pass", ALL_RIGHT], dict(FULL), **GIVEN_UP),
     "loop that catches everything": after_right_answers(
-        "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass", **GIVEN_UP
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass", **GIVEN_UP
     ),
     "sleeps for ever": after_right_answers("import time\nwhile True:\n    time.sleep(1000)", **GIVEN_UP),
     "loop in __init__": hostile_layer(init="while True: pass", findings={"SelfAttentionV1": "ended-time"}, **GIVEN_UP),
-    "loop in forward": hostile_layer(forward="while True: pass", findings={"SelfAttentionV1": "ended-time"}, **GIVEN_UP),
+    "loop in forward": hostile_layer(
+        forward="while True: pass", findings={"SelfAttentionV1": "ended-time"}, **GIVEN_UP
+    ),
     # --- memory, processes, output
-    "memory bomb in a cell": after_right_answers("hoard = []\nwhile True:\n    hoard.append(bytearray(10**8))", **GIVEN_UP),
+    "memory bomb in a cell": after_right_answers(
+        "hoard = []\nwhile True:\n    hoard.append(bytearray(10**8))", **GIVEN_UP
+    ),
     "memory bomb in forward": hostile_layer(forward="return torch.zeros(10**6, 10**6)"),
     "memory bomb in many processes": after_right_answers(
         """
@@ -124,7 +127,9 @@ ATTACKS: dict[str, Attack] = {
     "output flood": after_right_answers(
         "import sys\nfor _ in range(200_000):\n    print('x' * 1000)\n    sys.stderr.write('y' * 1000)"
     ),
-    "output flood past Python": after_right_answers("import os\nfor _ in range(20_000):\n    os.write(1, b'z' * 10_000)"),
+    "output flood past Python": after_right_answers(
+        "import os\nfor _ in range(20_000):\n    os.write(1, b'z' * 10_000)"
+    ),
     "huge output of an answer": Attack(
         [IMPORTS, RIGHT["softmax"], "def attention_scores(q, k):\n    return torch.zeros(3000, 3000)"],
         {"softmax": FULL["softmax"]},
@@ -137,13 +142,17 @@ ATTACKS: dict[str, Attack] = {
     ),
     "sys.exit in a cell": after_right_answers("import sys\nsys.exit(0)"),
     "sys.exit in forward": hostile_layer(forward="import sys; sys.exit('all passed')"),
-    "crash": hostile_layer(forward="import ctypes; ctypes.string_at(0)", findings={"SelfAttentionV1": "ended-died"}, **GIVEN_UP),
+    "crash": hostile_layer(
+        forward="import ctypes; ctypes.string_at(0)", findings={"SelfAttentionV1": "ended-died"}, **GIVEN_UP
+    ),
     "kills its parent": after_right_answers("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)"),
     "kills everything": after_right_answers("import os, signal\nos.kill(-1, signal.SIGKILL)"),
     "raises KeyboardInterrupt": hostile_layer(forward="raise KeyboardInterrupt"),
     "endless recursion": hostile_layer(forward="return self.forward(x)"),
     # --- replaced functions
-    "replaced abs and print": with_wrong_softmax("import builtins\nbuiltins.abs = lambda x: 0.0\nbuiltins.print = None"),
+    "replaced abs and print": with_wrong_softmax(
+        "import builtins\nbuiltins.abs = lambda x: 0.0\nbuiltins.print = None"
+    ),
     "replaced allclose": with_wrong_softmax(
         "import numpy as np\ntorch.allclose = torch.equal = torch.isclose = lambda *a, **k: True\n"
         "np.allclose = np.array_equal = lambda *a, **k: True"
@@ -163,7 +172,8 @@ ATTACKS: dict[str, Attack] = {
     # --- lies
     "lying __eq__": Attack(
         [
-            IMPORTS, RIGHT["attention_scores"],
+            IMPORTS,
+            RIGHT["attention_scores"],
             "class Liar(torch.Tensor):\n"
             "    def __eq__(self, other): return True\n"
             "    def __bool__(self): return True\n"
@@ -175,7 +185,8 @@ ATTACKS: dict[str, Attack] = {
     ),
     "object that is everything": Attack(
         [
-            IMPORTS, RIGHT["attention_scores"],
+            IMPORTS,
+            RIGHT["attention_scores"],
             "class Everything:\n"
             "    def __eq__(self, other): return True\n"
             "    def __getattr__(self, name): return self\n"
@@ -188,7 +199,9 @@ ATTACKS: dict[str, Attack] = {
     "wrong dtype": Attack([IMPORTS, "def softmax(scores): return scores.softmax(-1).to(torch.complex64)"], {}),
     "sparse": Attack([IMPORTS, "def softmax(scores): return torch.zeros_like(scores).to_sparse()"], {}),
     "meta": Attack([IMPORTS, "def softmax(scores): return scores.to('meta')"], {}),
-    "quantised": Attack([IMPORTS, "def softmax(scores): return torch.quantize_per_tensor(scores, 1.0, 0, torch.qint8)"], {}),
+    "quantised": Attack(
+        [IMPORTS, "def softmax(scores): return torch.quantize_per_tensor(scores, 1.0, 0, torch.qint8)"], {}
+    ),
     "endless shape": Attack([IMPORTS, "def softmax(scores): return torch.zeros(1).expand(10**12)"], {}),
     # --- the channel
     "writes to every channel": with_wrong_softmax(
@@ -223,7 +236,7 @@ ATTACKS: dict[str, Attack] = {
         "import solutions.self_attention_v1\nsoftmax = solutions.self_attention_v1.softmax\n"
         "from helpers.judge import answer_book\nbook = answer_book.answer_book().right['softmax']"
     ),
-}  # fmt: skip
+}
 
 # Attacks that only a sandbox holds back. Each ends in a failed assertion when it gets through, and a right answer to
 # one more exercise is only defined when it does not.

@@ -42,6 +42,10 @@ SHOWN = {
 }
 
 
+# Shapes of code that every PyTorch class has, or that the contract says in words.
+SAID_ALOUD = {"super().__init__()", "nn.Linear(_, _ * _)"}
+
+
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the whole course without git, which nobody works on while the tests run."""
@@ -463,7 +467,7 @@ def shapes_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def copied_shapes(folder: Path) -> list[tuple[str, str]]:
     """(file, expression) for each expression that is one of a solution's under other names."""
     solutions = [ast.parse(file.read_text("utf-8")) for file in (ROOT / "solutions").glob("*.py")]
-    wanted = {shape for tree in solutions for shape, _ in shapes_of(tree)} - {"super().__init__()", "nn.Linear(_, _ * _)"}
+    wanted = {shape for tree in solutions for shape, _ in shapes_of(tree)} - SAID_ALOUD
     trees = [(name, tree) for name, data in contents(folder).items() if name.endswith((".py", ".ipynb"))
              for tree in trees_of(name, data.decode("utf-8"))]  # fmt: skip
     return [(name, text) for name, tree in trees for shape, text in shapes_of(tree) if shape in wanted]

@@ -24,7 +24,9 @@ NOT_ALL, CANNOT, INTERRUPTED = 1, 2, 130
 _MOST_SEED = 2**31
 _AGAIN = "{done} of {all} submissions are graded. Run the same command again to go on where it stopped."
 _COUNTS = "{graded} graded, {partly} partly graded, {not_gradable} not gradable. Mean: {mean:.1f} of {most} points."
-_NO_SOLUTIONS = "Private probes are recorded from the solutions, and this copy of the course has none: {folder} is missing."
+_NO_SOLUTIONS = (
+    "Private probes are recorded from the solutions, and this copy of the course has none: {folder} is missing."
+)
 _PUBLISHED_ONLY = "Only the published probes are used: an answer that has learnt their outputs by heart would pass."
 
 app = typer.Typer(
@@ -107,7 +109,6 @@ def grade(
 
     Example: python -m helpers class grade submissions --out results
     """
-    from helpers.classroom.grading_loop import grade_class
     from helpers.classroom.host import HostError, Settings
     from helpers.classroom.ledger import Ledger, LedgerError
     from helpers.classroom.reports import ReportError, changes, markdown_summary, write_all
@@ -133,7 +134,7 @@ def grade(
         files = write_all(result, out, before=before)
     except (SubmissionsError, HostError, LedgerError, ReportError) as error:
         _stop(str(error))
-    _say(result, changes(before, result), files)
+    _say(result, changes(before, result) if before else [], files)
     if summary is not None:
         _append(summary, markdown_summary(result))
     everything = all(v.passed for s in result.students for v in s.verdicts) if single else True

@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -25,6 +26,7 @@ from helpers.judge.dossier import CLASSES
 
 _START_SECONDS = 120  # for a worker to import PyTorch, on a slow disk
 _SPARE_SECONDS = 15  # that the host waits beyond a worker's own limits
+_STARTER = ThreadPoolExecutor(1)  # a worker dies with the thread that started it, so one thread starts all
 _MOST_TEXT = 2_000  # characters of one text that a worker sends
 
 
@@ -103,7 +105,7 @@ class Worker:
         self._reader = frames.Reader()
 
     def observe(self, name: str, data: bytes) -> NotebookRecord:
-        """Run a notebook. A step that breaks a limit is left out of the next try, so that the others keep their points."""
+        """Run a notebook. A step that breaks a limit is left out of the next try: the others keep their points."""
         record = NotebookRecord(name)
         skipped: set[str] = set()
         end = time.monotonic() + self._settings.total_seconds
@@ -146,9 +148,9 @@ class Worker:
     # -- the process
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = sandbox.worker_command(self._sandboxed)
-        self._process = subprocess.Popen(
-            command,
+        self._process = _STARTER.submit(
+            subprocess.Popen,
+            sandbox.worker_command(self._sandboxed),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -156,7 +158,7 @@ class Worker:
             cwd="/",
             bufsize=0,
             start_new_session=True,
-        )
+        ).result()
         self._reader = frames.Reader()
         try:
             self._write(frames.pack({"seed": self._settings.seed}, _public_keys()))
@@ -174,6 +176,7 @@ class Worker:
 
     def _send(self, job: dict[str, Any], data: bytes) -> None:
         if self._process is None or self._process.poll() is not None:
+            self.close()
             self._start()
         self._write(frames.pack(job, data))
 
@@ -253,14 +256,13 @@ def _take(record: NotebookRecord, header: dict[str, Any], payload: bytes, draws:
             }
         if "observed" in header:
             _take_observations(record, header, payload, draws)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise _Nonsense from error
 
 
 def _take_observations(record: NotebookRecord, header: dict[str, Any], payload: bytes, draws: int) -> None:
-    name, sizes = header["observed"], header.get("sizes")
-    whole = isinstance(sizes, list) and all(isinstance(size, int) and size >= 0 for size in sizes)
-    if name not in BY_NAME or not whole or len(sizes) != draws or sum(sizes) != len(payload):
+    name, sizes = header["observed"], [int(size) for size in header["sizes"]]
+    if name not in BY_NAME or min(sizes) < 0 or len(sizes) != draws or sum(sizes) != len(payload):
         raise _Nonsense
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     record.observed[name] = [payload[start : start + size] for start, size in zip(starts, sizes, strict=True)]

@@ -81,7 +81,9 @@ def limit_memory_and_files(memory: int, *, processes: bool) -> None:
     processes: also limit their number; only where the kernel counts them for this submission alone.
     """
     with contextlib.suppress(OSError, ValueError):  # macOS knows the limit and refuses to set it
-        pages = int(Path("/proc/self/statm").read_text().split()[0])  # not by number: a new process 1 is another's there
+        pages = int(
+            Path("/proc/self/statm").read_text().split()[0]
+        )  # not by number: a new process 1 is another's there
         most = pages * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     limits = {

@@ -77,7 +77,9 @@ def not_gradable(student: str, submission: str, reason: str, notes: Sequence[str
 def judge_submission(student: str, submission: str, records: Sequence[NotebookRecord], books: Books) -> StudentResult:
     """Judge all that was observed. Never raises, whatever the records hold."""
     reasons = [
-        _SAY["unreadable"].format(notebook=record.name, why=record.unreadable) for record in records if record.unreadable
+        _SAY["unreadable"].format(notebook=record.name, why=record.unreadable)
+        for record in records
+        if record.unreadable
     ]
     readable = [record for record in records if not record.unreadable]
     if not any(record.observed or record.failed or any(record.defined.values()) for record in readable):
