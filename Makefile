@@ -20,7 +20,7 @@ test: $(INSTALLED)-test  ## style, types, tests, and every notebook as shipped
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(PY) -m pytest
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist loadfile
 	$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout 120 notebooks
 
 format: $(INSTALLED)-test  ## put code and notebooks in the house style

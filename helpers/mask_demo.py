@@ -77,7 +77,7 @@ class LibraryAttention(nn.Module):
             bias_v=None,
             add_zero_attn=False,
             dropout_p=self.dropout_rate,
-            out_proj_weight=torch.eye(d),  # changes nothing: the output projection of this layer comes after it
+            out_proj_weight=torch.eye(d, dtype=x.dtype, device=x.device),  # this layer has its own, which comes after
             out_proj_bias=None,
             training=self.training,
             need_weights=need_weights,

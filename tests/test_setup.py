@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,12 @@ def imported(*folders: str) -> set[str]:
     return found
 
 
+@lru_cache
+def _homes() -> Mapping[str, list[str]]:
+    """Package → the distributions that it comes from; looking through all of them takes a while."""
+    return importlib.metadata.packages_distributions()
+
+
 def distributions(tree: ast.AST) -> set[str]:
     """The distributions that a piece of code imports."""
     names: set[str] = set()
@@ -129,7 +137,7 @@ def distributions(tree: ast.AST) -> set[str]:
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.add(node.module.split(".")[0])
-    homes = importlib.metadata.packages_distributions()
+    homes = _homes()
     outside = names - set(sys.stdlib_module_names) - {"helpers", "solutions", "tests", "answers"}
     return {canonicalize_name(homes[name][0]) for name in outside if name in homes}
 
@@ -149,6 +157,7 @@ def test_every_dependency_of_the_tests_is_used() -> None:
         "ruff": "-m ruff" in MAKEFILE,
         "nbval": "--nbval" in MAKEFILE,
         "pytest-timeout": "\ntimeout = " in settings,
+        "pytest-xdist": "-m pytest -n auto" in MAKEFILE,
     }
     unused = {canonicalize_name(requirement.name) for requirement in TEST} - imported("tests", "docs")
     assert {name for name in unused if not elsewhere.get(name)} == set()
@@ -172,6 +181,14 @@ def test_no_module_of_the_course_needs_an_optional_dependency_to_be_imported() -
         tree.body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         at_the_top |= distributions(tree)
     assert at_the_top & optional == set()
+
+
+def test_an_installed_copy_has_every_file_of_the_package() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["helpers"]
+    packed = {file for pattern in patterns for file in (ROOT / "helpers").glob(pattern) if file.is_file()}
+    data = {file for file in (ROOT / "helpers").rglob("*.*") if file.suffix not in (".py", ".pyc") and file.is_file()}
+    assert packed == data
 
 
 # --- make, conda and CI install the same ----------------------------------------------------------

@@ -29,6 +29,9 @@ _NO_SOLUTIONS = (
 )
 _PUBLISHED_ONLY = "Only the published probes are used: an answer that has learnt their outputs by heart would pass."
 
+_STUDENT_EDITION = "This is a student edition of the course. Only the teacher's copy can hand out and export."
+_WRITTEN = "Written to {out}: class.html, grades.csv, changes.csv, results.json, junit.xml, students/, gradescope/."
+
 app = typer.Typer(
     help="For teachers: hand out a student edition, grade a class, report, export.",
     no_args_is_help=True,
@@ -42,14 +45,16 @@ def release(
     zip_to: Annotated[
         Path | None, typer.Option("--zip", metavar="FILE", dir_okay=False, help="Also pack it into this zip file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over DIR, whatever is in it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Take DIR whatever is in it; that is kept beside it.")] = False,
 ) -> None:
     """Write the student edition: the notebooks and their checks, no solutions and nothing to read one from.
 
     The same state of the course gives the same bytes. Example: python -m helpers class release --to student-edition
     """
-    from helpers.classroom.release import ReleaseError, release
-
+    try:
+        from helpers.classroom.release import ReleaseError, release
+    except ModuleNotFoundError:
+        _stop(_STUDENT_EDITION)
     try:
         report = release(to, zip_to=zip_to, force=force)
     except ReleaseError as error:
@@ -111,7 +116,7 @@ def grade(
     """
     from helpers.classroom.host import HostError, Settings
     from helpers.classroom.ledger import Ledger, LedgerError
-    from helpers.classroom.reports import ReportError, changes, markdown_summary, write_all
+    from helpers.classroom.reports import ReportError, changes, changes_text, markdown_summary, write_all
     from helpers.classroom.submissions import SubmissionsError, find
 
     if os.name != "posix":
@@ -131,10 +136,10 @@ def grade(
         found = find(submissions, single=single, skip=out)
         before = _former_results(out)
         result = _graded(found, out, settings, workers, dask, fresh)
-        files = write_all(result, out, before=before)
+        write_all(result, out, before=before)
     except (SubmissionsError, HostError, LedgerError, ReportError) as error:
         _stop(str(error))
-    _say(result, changes(before, result) if before else [], files)
+    _say(result, changes_text(changes(before, result)) if before else "", out)
     if summary is not None:
         _append(summary, markdown_summary(result))
     everything = all(v.passed for s in result.students for v in s.verdicts) if single else True
@@ -151,8 +156,10 @@ def export_nbgrader(
 
     Example: python -m helpers class export-nbgrader --to attention-course
     """
-    from helpers.classroom.nbgrader_export import ExportError, export_nbgrader
-
+    try:
+        from helpers.classroom.nbgrader_export import ExportError, export_nbgrader
+    except ModuleNotFoundError:
+        _stop(_STUDENT_EDITION)
     try:
         report = export_nbgrader(to, assignment=assignment, force=force)
     except ExportError as error:
@@ -218,14 +225,14 @@ def _former_results(out: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _say(result: ClassResult, changed: list[Any], files: list[Path]) -> None:
+def _say(result: ClassResult, changed: str, out: Path) -> None:
     for sentence in result.protection:
         typer.echo(sentence)
     for student in result.students:
         if student.status != "graded":
             typer.echo(f"{student.student}: {student.status}. {student.reason}")
     if changed:
-        typer.echo(f"{len(changed)} grades differ from the former run; see changes.csv.")
+        typer.echo(changed.rstrip())
     counts = {status: sum(s.status == status for s in result.students) for status in _STATUSES}
     points = [student.points for student in result.students]
     typer.echo(
@@ -237,7 +244,7 @@ def _say(result: ClassResult, changed: list[Any], files: list[Path]) -> None:
             most=_most_points(),
         )
     )
-    typer.echo(f"Written: {', '.join(str(file) for file in files if file.parent == files[0].parent)}")
+    typer.echo(_WRITTEN.format(out=out))
 
 
 _STATUSES = ("graded", "partly graded", "not gradable")

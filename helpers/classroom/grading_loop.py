@@ -53,7 +53,7 @@ def grade_class(
         for future in running:
             future.cancel()
     students = sorted(loop.results.values(), key=lambda result: (result.student.casefold(), result.student))
-    return ClassResult(settings.seed, tuple(sorted(loop.protection)), tuple(students))
+    return ClassResult(settings.seed, tuple(loop.protection), tuple(students))
 
 
 class _Job:
@@ -72,7 +72,7 @@ class _Loop:
     def __init__(self, ledger: Ledger, settings: Settings, books: Books, progress: Progress):
         self._ledger, self._settings, self._books, self._progress = ledger, settings, books, progress
         self.results: dict[str, StudentResult] = {}
-        self.protection: set[str] = set()
+        self.protection: dict[str, None] = {}  # an ordered set
 
     def next_job(self, waiting: Iterator[Submission], fresh: bool) -> _Job | None:
         """The next submission that has to be run. Those that need no run are finished on the way."""
@@ -107,7 +107,7 @@ class _Loop:
             reason = _LOST if lost else _FAILED.format(error=f"{type(error).__name__}: {error}")
             self._done(not_gradable(submission.student, submission.path, reason), known=False)
             return
-        self.protection |= set(record.protection)
+        self.protection |= dict.fromkeys(record.protection)
         records = [*record.notebooks, *job.unread]
         result = judge_submission(submission.student, submission.path, records, self._books)
         self._ledger.write(submission.path, job.fingerprint, result)

@@ -11,7 +11,7 @@ import importlib.machinery
 import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 
 class Anything:
@@ -50,7 +50,9 @@ class Anything:
 class _StandIn(ModuleType):
     """A module that has every name."""
 
-    __path__: ClassVar[list[str]] = []  # any part of it can be imported
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.__path__: list[str] = []  # any part of it can be imported
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -442,7 +442,7 @@ class ClassRun(Run):
         x = self.main.inputs[0]
         changed = x.clone()
         changed[:, -1] += 1
-        causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        causal = probes.CAUSAL
         for case, inputs in (("train, masked", x), ("train, masked, last token changed", changed)):
             torch.manual_seed(1)
             self._rerun(loaded, case, (inputs,), mask=causal)

@@ -165,8 +165,13 @@ def _with_low_scores(draw: Draw, lengths: tuple[int, int], h: int) -> tuple[torc
     return queries.float(), keys.float()
 
 
-def _padding(lengths: tuple[int, ...], longest: int) -> torch.Tensor:
-    return torch.arange(longest) < torch.tensor(lengths)[:, None]  # (B, longest)
+def _table(rows: str) -> torch.Tensor:
+    """A mask written out, since its formula is an answer of the course: "10 11" → [[True, False], [True, True]]."""
+    return torch.tensor([[mark == "1" for mark in row] for row in rows.split()])
+
+
+CAUSAL = _table("10000 11000 11100 11110 11111")  # (5, 5)
+_TWO_AHEAD = _table("1100000 1110000 1111000 1111100 1111110")  # (5, 7)
 
 
 def _each_token_changed(draw: Draw, x: torch.Tensor) -> torch.Tensor:
@@ -209,16 +214,16 @@ def _self_cases(draw: Draw, masked: bool) -> tuple[Case, ...]:
         Case("tokens permuted", "property", 24, 1, (x[:, order],)),
     ]
     if masked:
-        causal = torch.ones(5, 5, dtype=torch.bool).tril()
+        causal = CAUSAL
         random = keep(21, 2, 5, 5)
         empty = random.clone()
         empty[0, 2] = empty[1, 0] = False
-        square = _padding((2, 5, 3, 1, 4), 5)
+        square = _table("11000 11111 11100 10000 11110")
         low, _ = _with_low_scores(draw, (5, 5), 1)
         cases += [
             Case("causal mask", "mask", 24, 1, (x,), causal),
             Case("random mask", "mask", 24, 1, (x,), random),
-            Case("padding mask", "mask", 24, 1, (x,), _padding((3, 4), 5)[:, None]),
+            Case("padding mask", "mask", 24, 1, (x,), _table("11100 11110")[:, None]),
             Case(
                 "small mask",
                 "mask",
@@ -233,8 +238,8 @@ def _self_cases(draw: Draw, masked: bool) -> tuple[Case, ...]:
             Case("keep-all mask", "mask", 24, 1, (x,), torch.ones(5, 5, dtype=torch.bool)),
             Case("int32 mask", "mask", 24, 1, (x,), keep(28, 2, 5, 5).int()),
             Case("one mask for all samples", "mask", 24, 1, (x,), random[:1]),
-            Case("first sample without padding", "mask", 24, 1, (x,), _padding((5, 3), 5)[:, None]),
-            Case("mask, one sample", "mask", 24, 1, (x[:1],), _padding((3,), 5)[:, None]),
+            Case("first sample without padding", "mask", 24, 1, (x,), _table("11111 11100")[:, None]),
+            Case("mask, one sample", "mask", 24, 1, (x[:1],), _table("11100")[:, None]),
             Case("mask, one entry", "mask", 24, 1, (x,), torch.ones(1, 1, dtype=torch.bool)),
             Case("2-D mask, as many samples as tokens", "mask", 24, 1, (tokens(7, 5, 5, 24),), keep(29, 5, 5)),
             Case("mask, as many samples as tokens", "mask", 24, 1, (tokens(7, 5, 5, 24),), square[:, None]),
@@ -255,10 +260,10 @@ def _cross_cases(draw: Draw) -> tuple[Case, ...]:
     other_k, other_v = k.clone(), v.clone()
     other_k[1], other_v[1] = tokens(15, 7, 24), tokens(16, 7, 24)
     order = torch.tensor([3, 0, 6, 4, 1, 5, 2])
-    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    causal = CAUSAL
     random = keep(31, 2, 1, 5, 7)
     per_head = keep(32, 2, 4, 5, 7)
-    padding = _padding((3, 6), 7)[:, None, None]  # (B, 1, 1, L_k)
+    padding = _table("1110000 1111110")[:, None, None]  # (B, 1, 1, L_k)
     empty = random.clone()
     empty[0, 0, 2] = empty[1, 0, 0] = False
     four = tuple(tokens(seed, 4, length, 24) for seed, length in ((17, 5), (18, 7), (19, 7)))
@@ -298,12 +303,12 @@ def _cross_cases(draw: Draw) -> tuple[Case, ...]:
         Case("uint8 mask", "mask", 24, 4, (q, k, v), keep(36, 2, 1, 5, 7).to(torch.uint8)),
         Case("float mask", "mask", 24, 4, (q, k, v), keep(37, 2, 1, 5, 7).float()),
         Case("int32 mask", "mask", 24, 4, (q, k, v), keep(40, 2, 1, 5, 7).int()),
-        Case("first sample without padding", "mask", 24, 4, (q, k, v), _padding((7, 4), 7)[:, None, None]),
-        Case("mask, one sample", "mask", 24, 4, (q[:1], k[:1], v[:1]), _padding((3,), 7)[:, None, None]),
+        Case("first sample without padding", "mask", 24, 4, (q, k, v), _table("1111111 1111000")[:, None, None]),
+        Case("mask, one sample", "mask", 24, 4, (q[:1], k[:1], v[:1]), _table("1110000")[:, None, None]),
         Case("per head, for all samples", "mask", 24, 4, (q, k, v), keep(43, 1, 4, 5, 7)),
         Case("2-D mask, as many samples as tokens", "mask", 24, 4, (tokens(63, 5, 5, 24),) * 3, keep(44, 5, 5)),
         Case("keep-all mask", "mask", 24, 4, (q, k, v), torch.ones(5, 7, dtype=torch.bool)),
-        Case("mask, as many samples as heads", "mask", 24, 4, four, _padding((2, 7, 3, 5), 7)[:, None, None]),
+        Case("mask, as many samples as heads", "mask", 24, 4, four, _table("1100000 1111111 1110000 1111100")[:, None, None]),
         Case("mask, as many samples as tokens", "mask", 24, 4, (tokens(63, 5, 5, 24),) * 3, keep(33, 5, 1, 5, 5)),
         Case("mask, other sizes", "mask", 10, 2, (tokens(51, 3, 4, 10), tokens(52, 3, 9, 10), tokens(53, 3, 9, 10)),
              keep(34, 3, 1, 4, 9)),
@@ -315,7 +320,7 @@ def _cross_cases(draw: Draw) -> tuple[Case, ...]:
              tolerance=1e-2),
         Case("empty rows", "empty rows", 24, 4, (q, k, v), empty),
         Case("dependency map", "mask", 24, 4, (q[:1].repeat(8, 1, 1), changed_k, changed_v),
-             torch.ones(5, 7, dtype=torch.bool).tril(1)),
+             _TWO_AHEAD),
     )  # fmt: skip
 
 
