@@ -85,6 +85,8 @@ COMPARING = (
 FORBIDDEN = [
     ("helpers.judge", ("helpers.words", "helpers.progress", "helpers.notebook", "helpers.__main__")),
     ("helpers.judge.explain", ("helpers.judge.compare",)),
+    *[(room, ("helpers.classroom",)) for room in ("helpers.judge", "helpers.notebook", "helpers.grading")],
+    ("helpers.classroom.reports", ("torch", "helpers.classroom.host", "helpers.classroom.judging")),
     ("solutions", ("helpers",)),
     *[(room, ("torch",)) for room in COMPARING],
 ]
@@ -127,6 +129,16 @@ def test_comparing_and_telling_never_reach_code_that_runs_answers() -> None:
         waiting |= {name for name in imports_in(module) if name in FILES} - reached
     judge = {name for name in reached if inside(name, ("helpers.judge",))}
     assert judge == set(COMPARING)
+
+
+def test_where_answers_run_there_is_nothing_to_compare_them_with() -> None:
+    """In the sandbox the solutions and the answer book are not there; nothing asks for them."""
+    code = "import sys, helpers.classroom.worker; print([name for name in sys.modules if 'helpers.judge.' in name])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(result.stdout))
+    assert "helpers.judge.observe" in loaded
+    assert loaded & set(COMPARING) == {"helpers.judge.verdict", "helpers.judge.observation"}
+    assert not loaded & {"helpers.judge.record", "helpers.judge.matrix"}
 
 
 def test_importing_helpers_loads_nothing_heavy_but_torch() -> None:

@@ -355,8 +355,13 @@ def test_readme_names_only_commands_that_exist() -> None:
     targets = set(re.findall(r"^(\w+):.*##", MAKEFILE, re.MULTILINE))
     named = set(re.findall(r"\bmake (\w+)", "\n".join(re.findall(r"`[^`]+`|```.*?```", README, re.DOTALL))))
     assert {"lab", "test"} <= named <= targets
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
-    assert {"grade", "solve"} <= set(re.findall(r"python -m helpers (\w+)", README)) <= commands
+    assert {"class", "grade", "solve"} <= set(re.findall(r"python -m helpers (\w+)", README)) <= commands(app)
+    classroom = next(group.typer_instance for group in app.registered_groups if group.name == "class")
+    assert set(re.findall(r"python -m helpers class ([\w-]+)", README)) == commands(classroom)
+
+
+def commands(of: Any) -> set[str]:
+    return {command.name or command.callback.__name__.replace("_", "-") for command in of.registered_commands}
 
 
 def test_readme_pins_the_torch_of_the_course() -> None:
