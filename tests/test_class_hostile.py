@@ -217,6 +217,8 @@ ATTACKS: dict[str, Attack] = {
         channel = next(o for o in gc.get_objects() if type(o).__name__ == "Channel")
         channel.send(payload=b"ab", observed="softmax", sizes=[1, 1])
         """,
+        status="partly graded",
+        says="channel",
     ),
     # --- what is not theirs
     "reads the answer book": after_right_answers(

@@ -361,7 +361,8 @@ def test_readme_names_only_commands_that_exist() -> None:
 
 
 def commands(of: Any) -> set[str]:
-    return {command.name or command.callback.__name__.replace("_", "-") for command in of.registered_commands}
+    named = [command.name or command.callback.__name__.replace("_", "-") for command in of.registered_commands]
+    return {*named, *(group.name for group in of.registered_groups)}
 
 
 def test_readme_pins_the_torch_of_the_course() -> None:

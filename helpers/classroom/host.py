@@ -50,7 +50,7 @@ class Settings:
 
     @property
     def total_seconds(self) -> float:
-        """For one notebook, by the clock."""
+        """For one submission, by the clock."""
         return 12 * self.seconds
 
 
@@ -93,7 +93,10 @@ def observe_submission(notebooks: Sequence[tuple[str, bytes]], settings: Setting
     """
     pool = _pool(settings)
     with pool.worker() as worker:
-        return SubmissionRecord([worker.observe(name, data) for name, data in notebooks], pool.protection.sentences)
+        end = time.monotonic() + settings.total_seconds
+        return SubmissionRecord(
+            [worker.observe(name, data, end) for name, data in notebooks], pool.protection.sentences
+        )
 
 
 class Worker:
@@ -104,11 +107,13 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = frames.Reader()
 
-    def observe(self, name: str, data: bytes) -> NotebookRecord:
-        """Run a notebook. A step that breaks a limit is left out of the next try: the others keep their points."""
+    def observe(self, name: str, data: bytes, end: float) -> NotebookRecord:
+        """Run a notebook. A step that breaks a limit is left out of the next try: the others keep their points.
+
+        end: when to stop, by `time.monotonic`
+        """
         record = NotebookRecord(name)
         skipped: set[str] = set()
-        end = time.monotonic() + self._settings.total_seconds
         while True:
             left = end - time.monotonic()
             ended, step = self._run_once(record, data, skipped, left) if left > 0 else ("total time", "")
@@ -136,13 +141,16 @@ class Worker:
                 if "ended" in header:
                     return str(header["ended"]), step
                 step = _text(header.get("step")) or step
-                _take(record, header, payload, 1 if self._settings.seed is None else 2)
+                _take(record, header, payload, step, 1 if self._settings.seed is None else 2)
         except TimeoutError:
             self.close()
             return "total time", step
-        except (OSError, EOFError, frames.BadFrame, _Nonsense):
+        except (OSError, EOFError):
             self.close()
             return "died", step
+        except (frames.BadFrame, _Nonsense):
+            self.close()
+            return "channel", step
         raise AssertionError("a worker's messages end with how it ended")
 
     # -- the process
@@ -237,8 +245,8 @@ class _Nonsense(Exception):
     """A message that no worker of ours would send."""
 
 
-def _take(record: NotebookRecord, header: dict[str, Any], payload: bytes, draws: int) -> None:
-    """Write one message into the record. Raises _Nonsense."""
+def _take(record: NotebookRecord, header: dict[str, Any], payload: bytes, step: str, draws: int) -> None:
+    """Write one message into the record. step: the last one that was begun. Raises _Nonsense."""
     try:
         if "unreadable" in header:
             record.unreadable = _text(header["unreadable"])
@@ -255,6 +263,8 @@ def _take(record: NotebookRecord, header: dict[str, Any], payload: bytes, draws:
                 if name in BY_NAME
             }
         if "observed" in header:
+            if step != f"exercise {header['observed']}" or header["observed"] in record.observed:
+                raise _Nonsense  # each is sent once, in its own step
             _take_observations(record, header, payload, draws)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise _Nonsense from error

@@ -1,13 +1,14 @@
 """Measures what grading a class costs: `python tests/benchmarks/bench_class.py --help`. For maintainers; no test.
 
-Prints how fast the classroom, `nbgrader autograde` and `otter run` grade the same solved notebooks, all measured in this
-one run; what the right answers alone cost on the same probes; the memory of the processes; and whether the time grows
-with the class. Every grader must give full points, else the run ends.
+Prints how fast the classroom, `nbgrader autograde` and `otter run` grade the same solved notebooks, all in this one
+run; what the right answers alone cost on the same probes; the memory of the processes; and whether the time grows with
+the class. Every grader must give full points, else the run ends.
 
 Otter needs a Python of its own that also finds this course and its packages:
 
     python -m venv OTTER && OTTER/bin/pip install otter-grader==7.0.0
-    python -c "import sys; print(*filter(None, sys.path), sep='\\n')" > OTTER/lib/python3.11/site-packages/course.pth
+    python -c "import os, sysconfig; print(os.getcwd(), sysconfig.get_path('purelib'), sep='\\n')" \\
+        > OTTER/lib/python3.11/site-packages/course.pth
     python tests/benchmarks/bench_class.py --otter OTTER/bin/python
 """
 
@@ -108,9 +109,7 @@ def hand_in(notebooks: dict[str, Any], folder: Path, students: int, below: str =
         own = folder / f"student-{number:05}" / below
         own.mkdir(parents=True)
         for name, data in notebooks.items():
-            notebook.write(data, own / name) if number == 0 else shutil.copy(
-                folder / "student-00000" / below / name, own / name
-            )
+            notebook.write(data, own / name)
     return folder
 
 
@@ -220,7 +219,8 @@ def otter_run(python: str, folder: Path, notebooks: dict[str, Any], copies: int)
 def version(python: str, package: str) -> str:
     """The version of a package in another Python, which must see the course as well."""
     code = f"import helpers, torch, {package}; print({package}.__version__)"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    elsewhere = tempfile.gettempdir()  # the course must be found from there, too
+    done = subprocess.run([python, "-c", code], cwd=elsewhere, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{python} does not find all of helpers, torch and {package}:\n{done.stderr[-600:]}")
     return done.stdout.strip()
@@ -257,12 +257,16 @@ def cpu_of_workers() -> float:
 
 
 def memory_while(run: Callable[[], Any]) -> dict[str, list[tuple[float, float]]]:
-    """Role → unique and proportional memory (USS, PSS) in MB, seen while `run` works. Empty where it cannot be read."""
+    """Unique and proportional memory (USS, PSS) in MB, seen again and again while `run` works.
+
+    By role, and under "workers" of all workers together. Empty where it cannot be read.
+    """
     seen: dict[str, list[tuple[float, float]]] = {}
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(0.05):
+            together = np.zeros(2)
             for role, process in [*processes(), ("host", psutil.Process())]:
                 try:
                     info = process.memory_full_info()
@@ -270,6 +274,8 @@ def memory_while(run: Callable[[], Any]) -> dict[str, list[tuple[float, float]]]
                     continue
                 if info.pss:  # what is just ending has none left
                     seen.setdefault(role, []).append((info.uss / 1e6, info.pss / 1e6))
+                    together += seen[role][-1] if role != "host" else 0
+            seen.setdefault("workers", []).append((float(together[0]), float(together[1])))
 
     watcher = threading.Thread(target=look)
     watcher.start()
@@ -403,13 +409,13 @@ def show_memory(found: Path, settings: Settings, workers: int) -> None:
         print("The memory of the workers cannot be read on this machine.\n")
         return
     print(f"{'memory in MB':44}{'USS median':>11}{'most':>8}{'PSS median':>12}{'most':>8}{'seen':>7}")
-    for role, values in seen.items():
+    for role in (role for role in ("worker", "supervisor", "cell runner", "host") if role in seen):
+        values = seen[role]
         (uss, pss), (most_uss, most_pss) = np.median(values, axis=0), np.max(values, axis=0)
         print(f"{role:44}{uss:11.0f}{most_uss:8.0f}{pss:12.0f}{most_pss:8.0f}{len(values):7}")
-    roles = ("worker", "supervisor", "cell runner")
-    together = sum(max(pss for _, pss in seen[role]) for role in roles if role in seen)
+    most = max(pss for _, pss in seen["workers"])
     print(
-        f"the three of a worker together, PSS: at most {together:.0f} MB, with {workers} workers at a time\n",
+        f"{workers} workers with all that they start, PSS: at most {most:.0f} MB, {most / workers:.0f} MB for each\n",
         flush=True,
     )
 
@@ -442,11 +448,13 @@ def show_extrapolation(each: Graded, workers: int, cores: int) -> None:
     host_minutes = (each.host + each.reports) * _CLASS / 60
     print(f"\nextrapolated to {_CLASS:,} submissions of the whole course, from the last line above:")
     print(f"{hours:.1f} core hours ({cpu_hours:.1f} of them CPU time), with {workers} workers on {cores} cores")
-    machines = ", ".join(f"{math.ceil(hours / count)} of {count} cores" for count in _CORES)
-    print(f"machines that work for one hour: {machines}")
+    for count in _CORES:
+        minutes = max(60 * hours / count, host_minutes)
+        machines = math.ceil(hours / count)
+        print(f"machines of {count} cores: {machines} for one hour, or a single one for {minutes:.0f} minutes")
     print(
-        f"{host_minutes:.0f} minutes of that in the one process that reads, compares and reports: "
-        f"it keeps up with {each.workers / each.host:.0f} workers at most"
+        f"The one process that reads, compares and reports works {host_minutes:.0f} minutes of that: "
+        f"by CPU time it keeps up with {each.workers / each.host:.0f} workers"
     )
 
 
@@ -460,7 +468,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--large", action="store_true", help="grow to 1,000 submissions as well")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="default: all cores")
     parser.add_argument("--seed", type=int, default=11, metavar="N", help="of the private probes")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.otter:
+        found = shutil.which(given.otter) or parser.error(f"{given.otter} is no program that can be started")
+        given.otter = os.path.abspath(found)
+    return given
 
 
 def main() -> None:
