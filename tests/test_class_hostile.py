@@ -159,6 +159,22 @@ ATTACKS: dict[str, Attack] = {
     ),
     "replaced torch.softmax": with_wrong_softmax("torch.softmax = F.softmax = torch.Tensor.softmax = lambda x, **k: x"),
     "replaced __import__": with_wrong_softmax("import builtins\nbuiltins.__import__ = lambda *a, **k: None"),
+    "emptied modules": after_right_answers("import sys\nsys.modules.clear()"),
+    "broken numpy": after_right_answers("import numpy as np\nnp.stack = np.asarray = np.allclose = None"),
+    "broken json": after_right_answers("import json\njson.dumps = json.loads = None", **GIVEN_UP),
+    "no builtins": after_right_answers("vars(__import__('builtins')).clear()", **GIVEN_UP),
+    "other defaults": after_right_answers(
+        "torch.set_default_dtype(torch.float64)\ntorch.set_default_device('meta')\ntorch.set_grad_enabled(False)"
+    ),
+    "replaced layers": Attack(
+        [
+            IMPORTS,
+            "\n\n\n".join(RIGHT[name] for name in ("attention_scores", "softmax")),
+            layer(),
+            "nn.Linear.forward = nn.Module.__call__ = lambda self, x: torch.zeros_like(x)",
+        ],
+        {name: FULL[name] for name in ("attention_scores", "softmax")},
+    ),
     "replaced judge": with_wrong_softmax(
         """
         import gc

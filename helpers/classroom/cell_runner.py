@@ -71,6 +71,7 @@ def run_notebook(
     )
     pristine = guard.snapshot()
     notebook = _Notebook(send, skipped)
+    modules = dict(sys.modules)
     notebook.run(code)
     for name in _NAMES:
         step = f"exercise {name}"
@@ -78,6 +79,7 @@ def run_notebook(
             continue
         send(step=step)
         guard.put_back(pristine)
+        sys.modules.update(modules)
         for answer in reversed(notebook.answers[name]):
             observations = observe_each(answer, name, keys.get(name), draws)
             if observations[0].facts.get("trouble") != "blank":

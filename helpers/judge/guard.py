@@ -26,7 +26,7 @@ _OURS = (
     sysconfig.get_paths()["stdlib"],
 )
 _PATCHABLE = (
-    *(builtins, math, torch, torch.nn, torch.nn.functional, torch.nn.init),
+    *(builtins, math, np, torch, torch.nn, torch.nn.functional, torch.nn.init),
     *(torch.Tensor, torch.nn.Module, torch.nn.Linear, torch.nn.Dropout),
 )  # what an answer might replace, and what is put back after it
 _PRINT_LIMIT = 20_000  # characters kept of what an answer prints
