@@ -34,7 +34,9 @@ def test_a_known_mistake_in_a_class_is_named(case: tuple[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", mistakes.WRONG_FUNCTIONS, ids=lambda wrong: f"{wrong.exercise}-{wrong.id}-{id(wrong) % 997}"
+    "wrong",
+    mistakes.WRONG_FUNCTIONS,
+    ids=[f"{wrong.exercise}-{wrong.id}-{number}" for number, wrong in enumerate(mistakes.WRONG_FUNCTIONS)],
 )
 def test_a_known_wrong_function_is_refused(wrong: Any) -> None:
     assert not check_answer(wrong.function, wrong.exercise).passed

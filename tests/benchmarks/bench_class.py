@@ -60,21 +60,22 @@ _CORES = (8, 16, 32, 64)
 
 @dataclass
 class Times:
-    """Seconds for one submission, once for each time that it was measured."""
+    """Seconds for one submission, by the clock and of CPU, once for each time that they were measured.
+
+    The CPU seconds say more where other programs keep the machine busy.
+    """
 
     each: list[float] = field(default_factory=list)
-
-    @property
-    def seconds(self) -> float:
-        return statistics.median(self.each)
+    cpu: list[float] = field(default_factory=list)
 
     @property
     def a_minute(self) -> float:
-        return 60 / self.seconds
+        return 60 / statistics.median(self.each)
 
     def line(self, label: str) -> str:
         spread = f"{60 / max(self.each):.1f} – {60 / min(self.each):.1f}"
-        return f"{label:44}{self.a_minute:9.1f}{spread:>18}{self.seconds:11.2f}{len(self.each):5}"
+        seconds, cpu = statistics.median(self.each), statistics.median(self.cpu)
+        return f"{label:44}{self.a_minute:9.1f}{spread:>18}{seconds:9.2f}{cpu:8.2f}{len(self.each):5}"
 
 
 # ------------------------------------------------------------------------------------------- what is handed in
@@ -157,8 +158,9 @@ def autograde(course: Path, notebooks: dict[str, Any], copies: int) -> Times:
     for folder in ("submitted", "autograded"):
         shutil.rmtree(course / folder, ignore_errors=True)
     hand_in(notebooks, course / "submitted", copies, _ASSIGNMENT)
-    start = time.time()
+    start, cpu = time.time(), cpu_of_commands()
     nbgrader(course, "autograde", _ASSIGNMENT, "--force")
+    cpu = cpu_of_commands() - cpu
     students = (course / "autograded").iterdir()
     ends = sorted(max(file.stat().st_mtime for file in student.rglob("*.ipynb")) for student in students)
     ends[-1] = time.time()  # the command has to end, too
@@ -166,7 +168,7 @@ def autograde(course: Path, notebooks: dict[str, Any], copies: int) -> Times:
         points = {submission.student.id: submission.score for submission in book.assignment_submissions(_ASSIGNMENT)}
     if len(ends) != copies or set(points.values()) != {_MOST}:
         raise SystemExit(f"nbgrader gave {points}, not {_MOST} points to each of {copies}.")
-    return Times(np.diff([start, *ends]).tolist())
+    return Times(np.diff([start, *ends]).tolist(), [cpu / copies])
 
 
 def autograder_zips(python: str, notebooks: dict[str, Any], folder: Path) -> dict[str, Path]:
@@ -203,7 +205,7 @@ def otter_run(python: str, folder: Path, notebooks: dict[str, Any], copies: int)
     hand_in(notebooks, folder / "in", copies)
     times = Times()
     for student in sorted((folder / "in").iterdir()):
-        points, start = 0.0, time.perf_counter()
+        points, start, cpu = 0.0, time.perf_counter(), cpu_of_commands()
         for name, autograder in zips.items():
             out = student / Path(name).stem
             out.mkdir()
@@ -211,6 +213,7 @@ def otter_run(python: str, folder: Path, notebooks: dict[str, Any], copies: int)
             tests = json.loads((out / "results.json").read_text("utf-8"))["tests"]
             points += sum(test.get("score", 0) for test in tests)
         times.each.append(time.perf_counter() - start)
+        times.cpu.append(cpu_of_commands() - cpu)
         if points != _MOST:
             raise SystemExit(f"otter gave {points}, not {_MOST} points.")
     return times
@@ -249,6 +252,12 @@ def processes() -> list[tuple[str, psutil.Process]]:
 def cpu_of_host() -> float:
     used = psutil.Process().cpu_times()
     return float(used.user + used.system)
+
+
+def cpu_of_commands() -> float:
+    """CPU seconds of the commands that have ended, with all that they started and waited for."""
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def cpu_of_workers() -> float:
@@ -341,11 +350,10 @@ def show_start(settings: Settings, folder: Path, workers: int) -> None:
     recorded = time.perf_counter() - start
     empty = {"empty.ipynb": notebook.read(paths.NOTEBOOKS / f"{NOTEBOOKS[0]}.ipynb")}
     hand_in(empty, folder, workers)
-    start = time.perf_counter()
-    ours(folder, settings, workers, most=0)
+    started = ours(folder, settings, workers, most=0).grading
     print(
         f"start-up, not in the figures below: {recorded:.1f} s for the right outputs on the private probes, "
-        f"{time.perf_counter() - start:.1f} s for {workers} workers and a blank notebook in each\n"
+        f"{started:.1f} s for {workers} workers and a blank notebook in each\n"
     )
 
 
@@ -360,6 +368,7 @@ def compare(
         for times, workers in ((all_cores, given.workers), (one_worker, 1)):
             runs.append(ours(found, settings, workers))
             times.each.append(runs[-1].grading / given.submissions)
+            times.cpu.append((runs[-1].host + runs[-1].workers) / given.submissions)
 
     others = {}
     our_turn()
@@ -369,14 +378,18 @@ def compare(
     if given.copies and given.otter:
         others["otter run"] = otter_run(given.otter, folder / "otter", notebooks, given.copies)
     our_turn()
-    print(f"{'':44}{'a minute':>9}{'slowest – fastest':>18}{'seconds':>11}{'runs':>5}")
+    print(f"{'':44}{'a minute':>9}{'slowest – fastest':>18}{'seconds':>9}{'of CPU':>8}{'runs':>5}")
     print(all_cores.line(f"this classroom, {given.workers} workers"))
     print(one_worker.line("this classroom, 1 worker"))
     for label, times in others.items():
         print(times.line(f"{label}, one notebook after the other"))
     for label, times in others.items():
         ratios = [one.a_minute / times.a_minute for one in (all_cores, one_worker)]
-        print(f"this classroom ÷ {label}: {ratios[0]:.1f} with {given.workers} workers, {ratios[1]:.1f} with 1 worker")
+        cpu = statistics.median(times.cpu) / statistics.median(one_worker.cpu)
+        print(
+            f"this classroom ÷ {label}, submissions a minute: {ratios[0]:.1f} with {given.workers} workers, "
+            f"{ratios[1]:.1f} with 1 worker, {cpu:.1f} by CPU time"
+        )
     print(flush=True)
     return min(runs[1::2], key=lambda run: run.grading)
 
