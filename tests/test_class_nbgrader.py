@@ -296,6 +296,8 @@ def nbgrader(folder: Path, *arguments: str, returns: int = 0) -> str:
     """Run a command of nbgrader. Without pytest's variable, since a kernel that sees it does not catch all output."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     environment |= {"JUPYTER_CONFIG_DIR": str(folder / "no settings of a person")}
+    # It calls `alembic` by name, which lies beside this Python, whether its environment is activated or not.
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     command = [sys.executable, "-m", "nbgrader", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == returns, done.stderr
