@@ -150,7 +150,9 @@ def grade(
 def export_nbgrader(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", file_okay=False, help="Where the course folder goes.")],
     assignment: Annotated[str, typer.Option(metavar="NAME", help="What nbgrader calls the assignment.")] = "attention",
-    force: Annotated[bool, typer.Option("--force", help="Write over DIR, whatever is in it.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Take DIR whatever is in it; files in the way are set aside.")
+    ] = False,
 ) -> None:
     """Write a course folder for nbgrader: generate_assignment, autograde and generate_feedback take it as it is.
 

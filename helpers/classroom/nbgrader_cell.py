@@ -49,7 +49,8 @@ def _silenced() -> Iterator[None]:
     """Let nothing that an answer says reach the cell: a warning in a right answer would cost all its points.
 
     The judge silences Python's own streams. What is left: the process's stderr, where libraries in C++ write, and
-    log handlers that kept the notebook's stderr.
+    log handlers that kept the notebook's stderr. The first is closed, since a kernel reads it late, in a thread; what
+    the second brought is cleared away.
     """
     from IPython.display import clear_output
 

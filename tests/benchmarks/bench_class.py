@@ -73,9 +73,9 @@ class Times:
         return 60 / statistics.median(self.each)
 
     def line(self, label: str) -> str:
-        spread = f"{60 / max(self.each):.1f} – {60 / min(self.each):.1f}"
+        spread = f"{60 / max(self.each):.2f} – {60 / min(self.each):.2f}"
         seconds, cpu = statistics.median(self.each), statistics.median(self.cpu)
-        return f"{label:44}{self.a_minute:9.1f}{spread:>18}{seconds:9.2f}{cpu:8.2f}{len(self.each):5}"
+        return f"{label:44}{self.a_minute:9.2f}{spread:>18}{seconds:9.2f}{cpu:8.2f}{len(self.each):5}"
 
 
 # ------------------------------------------------------------------------------------------- what is handed in
@@ -382,7 +382,7 @@ def compare(
     print(all_cores.line(f"this classroom, {given.workers} workers"))
     print(one_worker.line("this classroom, 1 worker"))
     for label, times in others.items():
-        print(times.line(f"{label}, one notebook after the other"))
+        print(times.line(f"{label}, one notebook at a time"))
     for label, times in others.items():
         ratios = [one.a_minute / times.a_minute for one in (all_cores, one_worker)]
         cpu = statistics.median(times.cpu) / statistics.median(one_worker.cpu)
