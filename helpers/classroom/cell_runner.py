@@ -10,10 +10,10 @@ import ast
 import asyncio
 import builtins
 import contextlib
-import importlib
 import inspect
 import io
 import linecache
+import math
 import os
 import signal
 import sys
@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from helpers.classroom import frames, stand_ins
 from helpers.classroom.handed_in_code import Cell, HandedInCode, code_of
@@ -42,13 +43,10 @@ class Channel:
 
     def __init__(self, descriptor: int, secret: str):
         self._descriptor, self._secret = descriptor, secret
-        self._write = os.write  # kept here: a cell may replace it
-        self._pack = frames.pack
+        self._write, self._pack = frames.write, frames.pack  # kept here: a cell may replace them
 
     def send(self, payload: bytes = b"", **header: Any) -> None:
-        rest = memoryview(self._pack(header | {"secret": self._secret}, payload))
-        while rest:
-            rest = rest[self._write(self._descriptor, rest) :]
+        self._write(self._descriptor, self._pack(header | {"secret": self._secret}, payload))
 
 
 def run_notebook(
@@ -101,7 +99,8 @@ class _Notebook:
         self._names = vars(self._module)
         sys.modules["__main__"] = self._module
         stand_ins.install("helpers", "solutions")
-        self._names |= _course_imports()
+        # What every notebook of the course imports at its top: a lost import cell costs nothing.
+        self._names |= {"math": math, "torch": torch, "nn": torch.nn, "F": torch.nn.functional}
         vars(builtins)["get_ipython"] = vars(builtins)["display"] = stand_ins.Anything()
 
     def run(self, code: HandedInCode) -> None:
@@ -130,10 +129,10 @@ class _Notebook:
         if isinstance(error, MemoryError):  # what it took is still taken: begin again, without this statement
             self._send(gave_up="memory")
         for name in _NAMES:
-            answer = self._names.get(name)
-            known = self.answers.setdefault(name, []) if name in self._names else None
-            if known is not None and not (known and known[-1] is answer):
-                known.append(answer)
+            if name in self._names:
+                known = self.answers.setdefault(name, [])
+                if not known or known[-1] is not self._names[name]:
+                    known.append(self._names[name])
         return error
 
 
@@ -188,13 +187,3 @@ def _told(error: BaseException) -> str:
     raised = guard.Raised.of(error)
     first = raised.message.strip().split("\n")[0][:200]
     return f"{raised.type}: {first}".rstrip(".: ")
-
-
-def _course_imports() -> dict[str, Any]:
-    """What every notebook of the course imports at its top: a lost import cell costs nothing."""
-    return {
-        "math": importlib.import_module("math"),
-        "torch": importlib.import_module("torch"),
-        "nn": importlib.import_module("torch.nn"),
-        "F": importlib.import_module("torch.nn.functional"),
-    }

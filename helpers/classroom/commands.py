@@ -228,6 +228,8 @@ def _former_results(out: Path) -> dict[str, Any] | None:
 
 
 def _say(result: ClassResult, changed: str, out: Path) -> None:
+    from helpers.classroom.reports import tally
+
     for sentence in result.protection:
         typer.echo(sentence)
     for student in result.students:
@@ -235,7 +237,7 @@ def _say(result: ClassResult, changed: str, out: Path) -> None:
             typer.echo(f"{student.student}: {student.status}. {student.reason}")
     if changed:
         typer.echo(changed.rstrip())
-    counts = {status: sum(s.status == status for s in result.students) for status in _STATUSES}
+    counts = tally.statuses(result)
     points = [student.points for student in result.students]
     typer.echo(
         _COUNTS.format(
@@ -243,19 +245,10 @@ def _say(result: ClassResult, changed: str, out: Path) -> None:
             partly=counts["partly graded"],
             not_gradable=counts["not gradable"],
             mean=sum(points) / max(len(points), 1),
-            most=_most_points(),
+            most=sum(exercise.points for exercise in tally.exercises_of(result)),
         )
     )
     typer.echo(_WRITTEN.format(out=out))
-
-
-_STATUSES = ("graded", "partly graded", "not gradable")
-
-
-def _most_points() -> int:
-    from helpers.course import EXERCISES
-
-    return sum(exercise.points for exercise in EXERCISES)
 
 
 def _append(file: Path, text: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 MOST_HEADER = 1 << 20  # bytes
@@ -21,6 +22,13 @@ def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:
     """One message as bytes."""
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + len(payload).to_bytes(8, "little") + text + payload
+
+
+def write(descriptor: int, data: bytes, write: Callable[[int, memoryview], int] = os.write) -> None:
+    """Write all of it to a channel. Raises OSError. write: kept from the start, since a cell may replace os.write."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[write(descriptor, rest) :]
 
 
 class Reader:

@@ -155,7 +155,7 @@ class Worker:
 
     # -- the process
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> None:
         self._process = _STARTER.submit(
             subprocess.Popen,
             sandbox.worker_command(self._sandboxed),
@@ -180,7 +180,6 @@ class Worker:
         threading.Thread(target=_drain, args=(self._process.stderr,), daemon=True).start()
         if not header.get("ready"):
             raise HostError("A worker did not say that it is ready.")
-        return self._process
 
     def _send(self, job: dict[str, Any], data: bytes) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -191,9 +190,7 @@ class Worker:
     def _write(self, data: bytes) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._process.stdin.fileno(), rest) :]
+        frames.write(self._process.stdin.fileno(), data)
 
     def _messages(self, seconds: float) -> Iterator[frames.Frame]:
         """The messages as they come. Raises TimeoutError, EOFError when the worker is gone, BadFrame."""

@@ -274,9 +274,7 @@ class _Host:
         return json.loads(self.read(header_size)), size
 
     def send(self, payload: bytes = b"", **header: Any) -> None:
-        rest = memoryview(frames.pack(header, payload))
-        while rest:
-            rest = rest[os.write(self._outbox, rest) :]
+        frames.write(self._outbox, frames.pack(header, payload))
 
 
 if __name__ == "__main__":
