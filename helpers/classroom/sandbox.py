@@ -51,14 +51,16 @@ def _why_not() -> str:
         return _NOT_LINUX
     if shutil.which("bwrap") is None:
         return _NOT_INSTALLED
-    tried = subprocess.run([*_bubblewrap(), sys.executable, "-c", ""], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        [*_bubblewrap(), _inside(sys.executable), "-c", ""], capture_output=True, text=True, check=False
+    )
     return _NOT_WORKING.format(error=tried.stderr.strip().split("\n")[-1][:200]) if tried.returncode else ""
 
 
 def worker_command(sandboxed: bool) -> list[str]:
     """The command line of a worker."""
-    python = [sys.executable, "-m", "helpers.classroom.worker"]
-    return [*_bubblewrap(), *python] if sandboxed else python
+    module = ["-m", "helpers.classroom.worker"]
+    return [*_bubblewrap(), _inside(sys.executable), *module] if sandboxed else [sys.executable, *module]
 
 
 def worker_environment(sandboxed: bool) -> dict[str, str]:
@@ -84,16 +86,21 @@ def _bubblewrap() -> list[str]:
     command += ["--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     for folder in (*_SYSTEM, *_of_python()):
-        command += ["--ro-bind-try", folder, folder]
+        command += ["--ro-bind-try", folder, _inside(folder)]
     helpers = f"{_INSIDE}/helpers"
     command += ["--ro-bind", str(paths.ROOT / "helpers"), helpers]
     command += ["--tmpfs", f"{helpers}/{ANSWER_BOOK.relative_to(paths.ROOT / 'helpers')}"]
     for packages in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         for name in ("solutions", "helpers"):  # an installed course: its copies are not for learners' code
             if Path(packages, name).is_dir():
-                command += ["--tmpfs", f"{packages}/{name}"]
+                command += ["--tmpfs", _inside(f"{packages}/{name}")]
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]  # nothing that one submission writes is there for the next
     return [*command, "--chdir", "/tmp", "--"]
+
+
+def _inside(path: str) -> str:
+    """Where a path of this Python lies in the sandbox: not below /tmp, which every submission finds empty."""
+    return f"/python{path}" if path.startswith("/tmp/") else path
 
 
 def _of_python() -> list[str]:

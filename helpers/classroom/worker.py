@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -116,13 +117,13 @@ def _supervise(
     isolation.die_with_parent()
     data = host.read(size)
     isolated = namespaces and isolation.own_namespaces()
-    folder = None if isolated else tempfile.mkdtemp(prefix="submission-")
+    folder = None if isolated and not _python_is_in(tempfile.gettempdir()) else tempfile.mkdtemp(prefix="submission-")
     receiving, sending = os.pipe()
     secret = secrets.token_hex(8)
     runner = os.fork()
     if runner == 0:
         os.close(receiving)
-        _become_cell_runner(job, data, cell_runner.Channel(sending, secret), sending, keys, draws, folder)
+        _become_cell_runner(job, data, cell_runner.Channel(sending, secret), sending, keys, draws, folder, isolated)
         os._exit(0)
     os.close(sending)
     del data
@@ -149,12 +150,13 @@ def _become_cell_runner(
     keys: cell_runner.Keys,
     draws: list[Draw],
     folder: str | None,
+    isolated: bool,
 ) -> None:
     os.setsid()
     isolation.close_all_but(descriptor)
-    isolation.limit_memory_and_files(job["memory"], processes=folder is None)
-    if folder is None:
-        folder = tempfile.gettempdir()
+    isolation.limit_memory_and_files(job["memory"], processes=isolated)
+    folder = folder or tempfile.gettempdir()
+    if isolated:
         isolation.hide_folders(folder, "/proc", "/dev/shm")
         isolation.drop_rights()
     isolation.die_with_parent()
@@ -162,6 +164,11 @@ def _become_cell_runner(
     os.environ |= {"HOME": folder, "TMPDIR": folder}
     sys.stdin = open(os.devnull)  # noqa: SIM115 - for the life of this process
     cell_runner.run_notebook(data, channel.send, keys, draws, set(job["skipped"]), set(job["judged"]))
+
+
+def _python_is_in(folder: str) -> bool:
+    """Would Python lose modules that it has not imported yet, if this folder were hidden?"""
+    return any(Path(entry).is_relative_to(folder) for entry in (sys.prefix, sys.base_prefix, *sys.path) if entry)
 
 
 def _relay(job: dict[str, Any], runner: int, receiving: int, secret: str, host: _Host) -> str:
