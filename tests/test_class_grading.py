@@ -503,3 +503,13 @@ def test_a_lost_worker_of_a_dask_cluster_loses_no_submission(tmp_path: Path) -> 
     assert sorted(seen) == [f"student {number}" for number in range(8)]
     assert [student.points for student in result.students] == [samples.POINTS["softmax"]] * 8
     assert {student.status for student in result.students} == {"graded"}
+
+
+def test_what_python_has_not_imported_yet_can_still_be_imported(tmp_path: Path) -> None:
+    """Printing a tensor imports a part of PyTorch late; wherever the course lies, that part must be there."""
+    answer = samples.solution("softmax").replace(
+        "    return", "    print(scores)\n    import plistlib, wave\n    return", 1
+    )
+    samples.write(tmp_path / "in/ana/a.ipynb", samples.bare(answer))
+    (ana,) = grade(tmp_path / "in", tmp_path / "out").students
+    assert ana.points == samples.POINTS["softmax"], ana.verdicts
