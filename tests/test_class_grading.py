@@ -507,9 +507,8 @@ def test_a_lost_worker_of_a_dask_cluster_loses_no_submission(tmp_path: Path) -> 
 
 def test_what_python_has_not_imported_yet_can_still_be_imported(tmp_path: Path) -> None:
     """Some packages are imported late, parts of PyTorch too; wherever the course lies, they must be there."""
-    answer = samples.solution("softmax").replace(
-        "    return", "    print(scores)\n    import matplotlib.cbook\n    return", 1
-    )
+    answer = samples.solution("softmax").replace("    shifted =", "    import matplotlib.cbook\n    shifted =")
+    assert "cbook" in answer
     samples.write(tmp_path / "in/ana/a.ipynb", samples.bare(answer))
     (ana,) = grade(tmp_path / "in", tmp_path / "out").students
     assert ana.points == samples.POINTS["softmax"], ana.verdicts
